@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.controller import codec, commands
 from muster_coordinator.controller.codec import decode_command, decode_result, encode_command, encode_result
-from muster_coordinator.controller.commands import Command, CommandResult, ReplaceReplica, SetDraining
+from muster_coordinator.controller.commands import (
+    Command,
+    CommandResult,
+    RecoverCluster,
+    RecoveredSeat,
+    ReplaceReplica,
+    SetDraining,
+)
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
@@ -34,6 +41,11 @@ BY_NAME = {
     "configs": configs,
     "expected": configs,
     "incarnation": i64,
+    "seats": st.lists(
+        st.builds(RecoveredSeat, broker=broker, gone=st.lists(blob, max_size=3).map(tuple), bound=blob), max_size=3
+    ).map(tuple),
+    "next_group": st.integers(0, 2**32 - 1),
+    "next_producer_id": i64,
 }
 
 
@@ -66,7 +78,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([1, kind]) for kind in range(12))):
+    for prefix in (b"", *(bytes([1, kind]) for kind in range(15))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -104,9 +116,15 @@ def test_bytes_of_version_1_stay_what_they_are() -> None:
     )
     gone = ReplaceReplica(broker=BrokerId(2), gone_uuid=b"z" * 16)
     assert encode_command(gone).hex() == "010a00000002000000107a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a"
+    seat = RecoveredSeat(broker=BrokerId(1), gone=(b"y" * 16,), bound=bytes(16))
+    recovered = RecoverCluster(seats=(seat,), next_group=9, next_producer_id=2000)
+    assert encode_command(recovered).hex() == (
+        "010d0000000100000001000000010000001079797979797979797979797979797979"
+        "0000001000000000000000000000000000000000" + "00000009" + "00000000000007d0"
+    )
 
 
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == list(range(1, 13))
+    assert sorted(codec._DECODERS) == list(range(1, 14))

@@ -1,4 +1,4 @@
-"""One contract for the real disk and the simulated one; then what only the simulated one can show."""
+"""One contract for the real disk, the simulated and the dry one; then what only the latter two can show."""
 
 import errno
 import os
@@ -6,13 +6,17 @@ from random import Random
 
 import pytest
 from muster_coordinator.runtime.disk import OsDisk
+from muster_coordinator.runtime.dry_disk import DryDisk
 
 from tests.sim.disk import PowerLoss, SimDisk
 
 
-@pytest.fixture(params=["os", "sim"])
+@pytest.fixture(params=["os", "sim", "dry"])
 def disk(request, tmp_path):
-    return OsDisk(str(tmp_path / "data")) if request.param == "os" else SimDisk()
+    if request.param == "sim":
+        return SimDisk()
+    below = OsDisk(str(tmp_path / "data"))
+    return below if request.param == "os" else DryDisk(below)
 
 
 def put(disk, path, data):
@@ -231,3 +235,45 @@ def test_a_second_name_is_the_same_file_and_outlives_the_first(disk):
         disk.link("folder/a", "other/b")
     disk.unlink("folder/a")
     assert get(disk, "other/b") == b"bytes"
+
+
+# What only the disk that keeps its writes to itself can show.
+
+
+def below_and_dry(tmp_path):
+    below = OsDisk(str(tmp_path / "data"))
+    below.mkdir("folder")
+    put(below, "folder/a", b"aaaa")
+    put(below, "b", b"bbbb")
+    return below, DryDisk(below)
+
+
+def test_nothing_that_is_done_to_a_dry_disk_reaches_the_one_below(tmp_path):
+    below, disk = below_and_dry(tmp_path)
+    before = {str(path): path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    put(disk, "folder/a", b"XX")
+    put(disk, "new", b"new")
+    disk.rename("b", "folder/moved")
+    disk.mkdir("other/deep")
+    put(disk, "other/deep/c", b"c")
+    disk.unlink("folder/a")
+    disk.rmtree("other")
+    assert disk.listdir("folder") == ["moved"]
+    assert disk.listdir("") == ["folder", "new"]
+    assert get(disk, "folder/moved") == b"bbbb"
+    assert {str(path): path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+    assert below.listdir("folder") == ["a"]
+    assert not (tmp_path / "data" / "other").exists()
+    disk.close()
+
+
+def test_two_handles_of_a_file_see_the_same_and_a_name_that_goes_leaves_the_file(tmp_path):
+    _, disk = below_and_dry(tmp_path)
+    one, other = disk.open("b"), disk.open("b")
+    one.pwrite(1, (b"X",))
+    assert other.pread(0, 4) == b"bXbb"
+    disk.unlink("b")
+    assert other.pread(0, 4) == b"bXbb"
+    put(disk, "b", b"anew")
+    assert (get(disk, "b"), other.pread(0, 4)) == (b"anew", b"bXbb")
+    disk.close()

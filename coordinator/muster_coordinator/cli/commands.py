@@ -9,6 +9,7 @@ from muster_coordinator.cli.demo.command import demo
 from muster_coordinator.cli.dev import dev
 from muster_coordinator.cli.extras import needing
 from muster_coordinator.cli.produce import produce
+from muster_coordinator.cli.recover import recover
 from muster_coordinator.cli.server import server
 
 
@@ -24,4 +25,5 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(needing("coordinator", "demo")(demo))
     app.command("dev")(needing("coordinator")(dev))
     app.command("accept-losses")(needing("coordinator")(accept_losses))
+    app.command("recover")(needing("coordinator")(recover))
     app.command("server")(server)  # asks for its packages in `serve`

@@ -21,6 +21,8 @@ from muster_coordinator.controller.commands import (
     FinalizeFeatures,
     FormCluster,
     MovePartition,
+    RecoverCluster,
+    RecoveredSeat,
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
@@ -45,6 +47,7 @@ FINALIZE_FEATURES = 9
 REPLACE_REPLICA = 10  # this and those after it: from `image.MEMBERS_LEVEL` on
 MOVE_PARTITION = 11
 COMPLETE_MOVE = 12
+RECOVER_CLUSTER = 13
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -108,9 +111,27 @@ def encode_command(command: Command) -> bytes:
             p.blob(command.topic_id)
             p.i32(command.partition)
             p.i32s(command.voters)
+        case RecoverCluster():
+            p = Packer(COMMAND_VERSION, RECOVER_CLUSTER)
+            p.many(command.seats, lambda seat: _put_seat(p, seat))
+            p.u32(command.next_group)
+            p.i64(command.next_producer_id)
         case _:
             assert_never(command)
     return p.done()
+
+
+def _put_seat(p: Packer, seat: RecoveredSeat) -> None:
+    p.i32(seat.broker)
+    p.many(seat.gone, p.blob)
+    p.blob(seat.bound)
+
+
+def _recover_cluster(u: Unpacker) -> Command:
+    def seat() -> RecoveredSeat:
+        return RecoveredSeat(broker=BrokerId(u.i32()), gone=u.many(u.blob), bound=u.blob())
+
+    return RecoverCluster(seats=u.many(seat), next_group=u.u32(), next_producer_id=u.i64())
 
 
 def _form_cluster(u: Unpacker) -> Command:
@@ -159,6 +180,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REPLACE_REPLICA: lambda u: ReplaceReplica(broker=BrokerId(u.i32()), gone_uuid=u.blob()),
     MOVE_PARTITION: _moved(MovePartition),
     COMPLETE_MOVE: _moved(CompleteMove),
+    RECOVER_CLUSTER: _recover_cluster,
 }
 
 

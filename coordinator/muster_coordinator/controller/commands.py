@@ -43,6 +43,30 @@ class ReplaceReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredSeat:
+    """A broker's seat after a recovery, where that differs from the image."""
+
+    broker: BrokerId
+    gone: tuple[bytes, ...]
+    """uuids of folders that are gone for good from now on, oldest first: one for each binding that passes. All zero for
+    one that nobody knows any more."""
+    bound: bytes
+    """uuid of the folder that is bound to it; `image.EMPTY_ID`: none, it waits for a new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverCluster:
+    """The cluster goes on from one folder, since a majority of the others was lost for good (ADR 40). Never proposed:
+    `muster recover` writes it into the log of a stopped replica, from `image.MEMBERS_LEVEL` on only."""
+
+    seats: tuple[RecoveredSeat, ...]
+    next_group: int
+    """Raft groups that are made from now on have at least this number: what lies below may be in the folder."""
+    next_producer_id: int
+    """Producer ids that are given from now on are at least this: the lost replicas may have given ids below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetDraining:
     broker: BrokerId
     draining: bool
@@ -109,7 +133,7 @@ class FinalizeFeatures:
 
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
-    | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove
+    | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from muster_coordinator.controller.commands import (
     FinalizeFeatures,
     FormCluster,
     MovePartition,
+    RecoverCluster,
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
@@ -43,6 +44,7 @@ from muster_coordinator.controller.image import (
 from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.controller.moves import complete_move, move_partition
+from muster_coordinator.controller.recovery import recover
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
@@ -50,7 +52,7 @@ from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUP
 
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
-    | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove
+    | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -78,8 +80,10 @@ def transition(cluster: ClusterImage | None, command: Command) -> tuple[ClusterI
 
 def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResult | None:
     """Why a command must not be proposed with this image: releases below its feature level could not pass its entry.
-    None: it may be, as levels never fall. Apply says the same."""
+    None: it may be, as levels never fall. Apply says the same, but of `RecoverCluster`, which is never proposed."""
     level = 0 if cluster is None else cluster.feature_level
+    if isinstance(command, RecoverCluster):
+        return CommandResult(Code.INVALID_REQUEST, "a cluster is recovered while no replica of it runs")
     if level >= MEMBERS_LEVEL:
         return None
     if isinstance(command, ReplaceReplica):
@@ -136,6 +140,8 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             if early is not None:
                 return cluster, early
             return _moved(cluster, _user_topic(cluster, command.topic_id), command)
+        case RecoverCluster():
+            return recover(cluster, command), DONE
         case _:
             assert_never(command)
 

@@ -171,7 +171,7 @@ class GroupManager:
 
     def _open_wals(self) -> tuple[WalWriter, WalWriter]:
         """The writer of the controller's and the offsets partitions' WAL, and the writer of the topics' WAL."""
-        cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
+        cluster = self.record.wal_uuid()
         born = self._disk.exists(BORN_FILE)  # only its existence counts, not its content, which may be damaged
         writers = []
         for name in (OFFSETS_WAL, TOPICS_WAL):

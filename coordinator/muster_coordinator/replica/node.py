@@ -22,6 +22,7 @@ from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Candidate, Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Voter, load_cluster, open_identity
+from muster_coordinator.replica.bootstrap.recovery_file import refuse_unfinished
 from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
@@ -70,6 +71,7 @@ class Node:
         """Blocking: reads and writes small files, and recovers the groups if the cluster is formed. Raises
         `StartRefused`, `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
         settings = self.settings
+        refuse_unfinished(self._disk)
         self.identity = open_identity(self._disk, settings.broker, self.rand)
         phase, record = load_cluster(self._disk)
         formation = Formation(

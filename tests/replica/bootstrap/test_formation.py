@@ -14,6 +14,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Formation,
     Formed,
     Fresh,
+    LeftBehind,
     Persist,
     Renewed,
     Tell,
@@ -33,6 +34,8 @@ class Seat:
         self.stored: tuple[Phase, ClusterRecord | None] = (Phase.EMPTY, None)
         self.joined = False
         self.asked: list[Candidate] = []
+        self.ended: list[str] = []
+        """Why its processes ended by themselves."""
         self.expects = Expectation(**{"cluster_id": "", "voters": VOTERS, "offsets_partitions": 50} | expects)
         self.formation: Formation | None = None
         self.todo: list[Effect] = []
@@ -79,6 +82,9 @@ class Seat:
                 self.asked.append(effect)
             case AllFormed():
                 pass
+            case LeftBehind():
+                self.ended.append(effect.why)
+                self.kill()
 
 
 class Net:

@@ -20,6 +20,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Effect,
     Formation,
     Formed,
+    LeftBehind,
     Persist,
     Renewed,
     Tell,
@@ -28,6 +29,7 @@ from muster_coordinator.replica.bootstrap.identity import (
     ClusterRecord,
     Identity,
     Phase,
+    StartRefused,
     Voter,
     store_cluster,
     store_identity,
@@ -108,13 +110,20 @@ class Bootstrap:
     def trusts(self, peer: BrokerId) -> bool:
         """Does the formed record name the data folder that the peer has introduced?"""
         hello = self._peers.get(peer)
-        return hello is not None and self.formation.trusts(peer, hello.replica_uuid)
+        return hello is not None and self._of_this_epoch(hello) and self.formation.trusts(peer, hello.replica_uuid)
+
+    def _of_this_epoch(self, hello: Hello) -> bool:
+        """False: the peer's folder was left behind when the cluster was recovered, or this one was (ADR 40). A folder
+        that was empty when it greeted is of whichever epoch it joins."""
+        record = self.formation.formed()
+        mine = None if record is None else (record.epoch, record.epoch_id)
+        return hello.cluster_id == "" or mine == (hello.epoch, hello.epoch_id)
 
     def will_trust(self, peer: BrokerId) -> bool:
         """Will the record name that folder as soon as it is stored? A folder that is new to the cluster speaks when it
         knows that it has joined, and not everybody knows by then."""
         hello = self._peers.get(peer)
-        return hello is not None and self.formation.will_trust(peer, hello.replica_uuid)
+        return hello is not None and self._of_this_epoch(hello) and self.formation.will_trust(peer, hello.replica_uuid)
 
     def member_of(self, peer: BrokerId) -> MemberNo | None:
         """The member that a trusted peer is; None for any other."""
@@ -133,6 +142,11 @@ class Bootstrap:
                     f"broker {peer} belongs to cluster {hello.cluster_id}, "
                     f"this data to cluster {record.cluster_id}: refused"
                 )
+            elif not self._of_this_epoch(hello):
+                reasons.append(
+                    f"broker {peer} has a data folder of epoch {hello.epoch}, this one is of epoch {record.epoch}: "
+                    f"cluster {record.cluster_id} was recovered without one of them: refused"
+                )
             elif not self.trusts(peer):
                 reasons.append(f"broker {peer} has another data folder than cluster {record.cluster_id} knows: refused")
         return reasons
@@ -148,10 +162,11 @@ class Bootstrap:
 
     def _set_hello(self) -> None:
         record = self.formation.formed()
-        name = "" if record is None else record.cluster_id
-        hello = encode_hello(
-            Hello(self._identity.broker, self._identity.replica_uuid, self._identity.incarnation, name)
-        )
+        identity = self._identity
+        plain = Hello(identity.broker, identity.replica_uuid, identity.incarnation, "")
+        if record is not None:
+            plain = plain._replace(cluster_id=record.cluster_id, epoch=record.epoch, epoch_id=record.epoch_id)
+        hello = encode_hello(plain)
         assert len(hello) < LINK_HELLO_BYTES_MAX
         self._net.set_hello(hello)
 
@@ -172,6 +187,8 @@ class Bootstrap:
                     self._renewed()
                 case Candidate():
                     self._candidate(effect)
+                case LeftBehind():
+                    self._fatal(StartRefused(effect.why))
 
     def _persist(self, wanted: Persist) -> None:
         def stored(result: BaseException | None) -> None:

@@ -9,6 +9,7 @@ configuration expects, and its record. The transitions:
     EMPTY -> PREPARED    a peer has a record that names this replica's uuid and fits its configuration
     PREPARED -> FORMED   all voters are PREPARED or FORMED with the same record, or one of them is FORMED
     FORMED -> FORMED     the controller's image or a peer's record has later states of seats of the same cluster
+    any -> LEFT_BEHIND   a peer's record is of the same cluster in a later epoch: it was recovered without this folder
 
 Invariant: a phase is sent only when it is durable. If a peer's record names this broker with another uuid, the data
 folder was replaced: the replica stays out and reports it, and forms no cluster while a peer has such a record. When the
@@ -21,8 +22,10 @@ id its configuration names. It sends its registration with its state; its peers 
 controller has registered it, their records have a seat for it, and it joins in the same way.
 
 A seat only ever changes to later states, so records of one cluster are merged seat by seat, from whichever peer they
-come: a replica that was away while others were replaced must learn whom to trust before it trusts them. What this does
-not do: change seats, or touch disk or links; it takes events and returns effects.
+come: a replica that was away while others were replaced must learn whom to trust before it trusts them. Records of
+different epochs are never merged (ADR 40): whoever holds the earlier one ends its process, and takes part in nothing
+any more after the next start. What this does not do: change seats, or touch disk or links; it takes events and returns
+effects.
 """
 
 from collections.abc import Iterator
@@ -101,13 +104,29 @@ class Candidate:
     """With what a broker that has no seat would be registered."""
 
 
-Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """The cluster was recovered without this folder, and that is durable: the process must end, since it may lead Raft
+    groups of an epoch that is over."""
+
+    why: str
+
+
+Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate | LeftBehind
 
 
 class _Held(NamedTuple):
     """The stored phase and record of a replica that is not EMPTY."""
 
-    phase: Literal[Phase.PREPARED, Phase.FORMED]
+    phase: Literal[Phase.PREPARED, Phase.FORMED, Phase.LEFT_BEHIND]
+    record: ClusterRecord
+
+
+class _Told(NamedTuple):
+    """A peer's phase and record."""
+
+    phase: Phase
+    broker: BrokerId
     record: ClusterRecord
 
 
@@ -246,6 +265,8 @@ class Formation:
         effects: list[Effect] = [Tell(None)]
         if phase is Phase.FORMED:
             effects.insert(0, Renewed(record) if renewed else Formed(record))
+        elif phase is Phase.LEFT_BEHIND:
+            effects.append(LeftBehind(_left_behind(record)))
         return effects + self._decide()
 
     def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
@@ -263,9 +284,15 @@ class Formation:
     def _decide(self) -> list[Effect]:
         if self._persisting:
             return []
+        if self._held is not None and self._is_left_behind(self._held.record):
+            return self._leave(self._held)
         record = self.formed()
         if record is not None:
             return self._decide_formed(record)
+        apart = self._recovered_apart()
+        if apart:
+            self.status = apart
+            return []
         named = self._record_told()
         if self.out and named is None:
             return []  # the cluster exists, whoever of it can be reached now
@@ -276,15 +303,45 @@ class Formation:
         return self._decide_empty(named) if self._held is None else self._decide_prepared(self._held.record)
 
     def _record_told(self) -> ClusterRecord | None:
-        """A record that a peer has; a formed one rather than a prepared one, with the latest states of its seats."""
-        told = [(-state.phase, state.broker, state.record) for state in self._heard.values() if state.record]
+        """A record that a peer has: of the latest epoch, a formed one rather than a prepared one, with the latest
+        states of its seats."""
+        told = [(_rank(state.record, state.phase), state.broker, state.record) for state in self._told()]
         if not told:
             return None
-        phase, _, record = min(told)
-        for other_phase, _, other in told:
-            if other_phase == phase and record.is_same_cluster(other):
+        rank, _, record = min(told)
+        for other_rank, _, other in told:
+            if other_rank == rank and record.is_same_cluster(other):
                 record = record.merged(other.seats)
         return record
+
+    def _told(self) -> Iterator["_Told"]:
+        """What peers with a record have told."""
+        for state in self._heard.values():
+            if state.record is not None:
+                yield _Told(state.phase, state.broker, state.record)
+
+    def _recovered_apart(self) -> str:
+        """Two folders of one cluster were both recovered: which one goes on, nobody here can know. "" otherwise."""
+        last = max((told.record.epoch for told in self._told()), default=0)
+        of_last = {told.record.epoch_id: told for told in self._told() if told.record.epoch == last > 0}
+        if len({told.record.cluster_id for told in of_last.values()}) == len(of_last):
+            return ""
+        brokers = sorted(told.broker for told in of_last.values())
+        return (
+            f"the folders of the brokers {brokers} were recovered apart from each other, each as epoch {last}: stop "
+            "all but one of them, and remove their folders"
+        )
+
+    def _is_left_behind(self, held: ClusterRecord) -> bool:
+        return self.phase is Phase.LEFT_BEHIND or any(told.record.was_recovered_after(held) for told in self._told())
+
+    def _leave(self, held: "_Held") -> list[Effect]:
+        self.out = True
+        if held.phase is Phase.LEFT_BEHIND:
+            self.status = _left_behind(held.record)
+            return []
+        later = max((t.record for t in self._told() if t.record.was_recovered_after(held.record)), key=_epoch_of)
+        return self._persist(Phase.LEFT_BEHIND, held.record._replace(epoch=later.epoch, epoch_id=later.epoch_id))
 
     def _formed_records(self, record: ClusterRecord) -> Iterator[ClusterRecord]:
         """The records of peers that have formed this cluster."""
@@ -420,6 +477,22 @@ class Formation:
         self._persisting = True
         self.status = f"writing the record of cluster {record.cluster_id}"
         return [Persist(phase, record)]
+
+
+def _rank(record: ClusterRecord, phase: Phase) -> tuple[int, int]:
+    """The lower, the rather a record is believed."""
+    return -record.epoch, (Phase.FORMED, Phase.PREPARED, Phase.LEFT_BEHIND).index(phase)
+
+
+def _epoch_of(record: ClusterRecord) -> int:
+    return record.epoch
+
+
+def _left_behind(record: ClusterRecord) -> str:
+    return (
+        f"cluster {record.cluster_id} was recovered without this data folder, and is in epoch {record.epoch}: this "
+        "replica stays out for good, remove its folder"
+    )
 
 
 def _held(phase: Phase, record: ClusterRecord | None) -> _Held | None:

@@ -6,11 +6,14 @@ body`, replaced as a whole by write, sync, rename, and sync of the folder. `iden
 incarnation counts the starts); `cluster` has the record of decision 15 with its phase, prepared or formed. A seat of
 the record is a broker id, the folder that it is bound to, and how often it was bound to another one: a lost folder is
 replaced under the same id (ADR 38). Brokers that joined the formed cluster have seats of their own behind those of its
-voters (ADR 41). As long as there is neither, the files are those of releases that know none of it.
+voters (ADR 41). As long as there is neither, the files are those of releases that know none of it. A record also has
+the cluster's epoch: how often the cluster was recovered from one folder after a majority was lost (ADR 40). Folders of
+different epochs have different histories, whatever their cluster id says.
 
 What it does not do: decide anything; `formation` does. These functions block, and run before the loop or in a job.
 """
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
@@ -44,6 +47,11 @@ _WITH_BINDINGS = 2
 _WITH_JOINED = 3
 """Version of a record with brokers that joined later: as of version 2, then how many, and their seats."""
 _COUNT = struct.Struct(">H")
+_WITH_EPOCH = 4
+"""Version of a record of a cluster that was recovered: as version 3, then the epoch and its id."""
+_EPOCH = struct.Struct(">I16s")
+NO_EPOCH_ID = bytes(UUID_BYTES)
+"""Of epoch 0: the cluster as it was formed."""
 
 
 class StartRefused(EnvironmentFault):
@@ -68,6 +76,9 @@ class Phase(IntEnum):
     EMPTY = 0
     PREPARED = 1
     FORMED = 2
+    LEFT_BEHIND = 3
+    """The cluster was recovered without this data folder: it takes part in nothing any more (ADR 40). Its record names
+    the seats as this folder knew them, and the epoch in which it is not."""
 
 
 class Voter(NamedTuple):
@@ -95,6 +106,10 @@ class ClusterRecord(NamedTuple):
     offsets_topic_id: bytes
     joined: tuple[Voter, ...] = ()
     """Brokers that joined the formed cluster, ascending. It only grows."""
+    epoch: int = 0
+    """How often the cluster was recovered from one folder after a majority was lost (ADR 40)."""
+    epoch_id: bytes = NO_EPOCH_ID
+    """Drawn at that recovery: two folders that were recovered apart from each other are of different clusters."""
 
     @property
     def seats(self) -> tuple[Voter, ...]:
@@ -131,6 +146,15 @@ class ClusterRecord(NamedTuple):
             if (one := its.get(mine.broker)) is not None
         )
 
+    def was_recovered_after(self, other: "ClusterRecord") -> bool:
+        """Is this record of the same cluster, recovered without the folders that `other` is about?"""
+        same = (self.cluster_id, self.offsets_topic_id) == (other.cluster_id, other.offsets_topic_id)
+        return same and self.epoch > other.epoch
+
+    def wal_uuid(self) -> bytes:
+        """16 bytes that stand for the cluster in the headers of its WAL files, in every epoch."""
+        return hashlib.blake2b(self.cluster_id.encode(), digest_size=16).digest()
+
     def merged(self, seats: Sequence[Voter]) -> "ClusterRecord":
         """This record with those of these seats, of the same cluster, that are later states of its own, or of brokers
         that it does not know."""
@@ -150,20 +174,28 @@ def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
 
     Raises `StartRefused` if the folder belongs to another broker, `Corruption` if the identity is damaged.
     """
-    body = _load(disk, IDENTITY_FILE, _IDENTITY_MAGIC)
-    if body is None:
+    found = load_identity(disk, broker)
+    if found is None:
         identity = Identity(broker, _fresh_uuid(rand), 1)
     else:
-        if body[_IDENTITY.size :] not in (b"", _JOINED) or len(body) < _IDENTITY.size:
-            raise Corruption(f"the identity file holds {len(body)} bytes")
-        owner, replica_uuid, incarnation = _IDENTITY.unpack_from(body)
-        if owner != broker:
-            record = load_cluster(disk)[1]
-            whose = f"broker {owner}" + (f" of cluster {record.cluster_id}" if record is not None else "")
-            raise StartRefused(f"this data folder belongs to {whose}, the configuration says broker {broker}")
-        identity = Identity(broker, replica_uuid, incarnation + 1, len(body) > _IDENTITY.size)
+        identity = found._replace(incarnation=found.incarnation + 1)
     store_identity(disk, identity)
     return identity
+
+
+def load_identity(disk: Disk, broker: BrokerId) -> Identity | None:
+    """The identity as of the last start; None if the folder was never used. Errors as `open_identity`."""
+    body = _load(disk, IDENTITY_FILE, _IDENTITY_MAGIC)
+    if body is None:
+        return None
+    if body[_IDENTITY.size :] not in (b"", _JOINED) or len(body) < _IDENTITY.size:
+        raise Corruption(f"the identity file holds {len(body)} bytes")
+    owner, replica_uuid, incarnation = _IDENTITY.unpack_from(body)
+    if owner != broker:
+        record = load_cluster(disk)[1]
+        whose = f"broker {owner}" + (f" of cluster {record.cluster_id}" if record is not None else "")
+        raise StartRefused(f"this data folder belongs to {whose}, the configuration says broker {broker}")
+    return Identity(broker, replica_uuid, incarnation, len(body) > _IDENTITY.size)
 
 
 def store_identity(disk: Disk, identity: Identity) -> None:
@@ -184,7 +216,7 @@ def load_cluster(disk: Disk) -> tuple[Phase, ClusterRecord | None]:
     body = _load(disk, CLUSTER_FILE, _CLUSTER_MAGIC)
     if body is None:
         return Phase.EMPTY, None
-    if not body or body[0] not in (Phase.PREPARED, Phase.FORMED):
+    if not body or body[0] not in (Phase.PREPARED, Phase.FORMED, Phase.LEFT_BEHIND):
         raise Corruption("the cluster file has no known phase")
     try:
         return Phase(body[0]), unpack_record(body, 1)[0]
@@ -201,7 +233,9 @@ def pack_record(record: ClusterRecord) -> bytes:
     """Encode a record, for the file and for bootstrap states."""
     name = record.cluster_id.encode()
     version = _VERSION
-    if record.joined:
+    if record.epoch:
+        version = _WITH_EPOCH
+    elif record.joined:
         version = _WITH_JOINED
     elif any(voter.binding for voter in record.voters):
         version = _WITH_BINDINGS
@@ -210,26 +244,32 @@ def pack_record(record: ClusterRecord) -> bytes:
         seats = [_VOTER.pack(voter.broker, voter.replica_uuid) for voter in record.voters]
     else:
         seats = [_BOUND_VOTER.pack(*voter) for voter in record.voters]
-    if version == _WITH_JOINED:
+    if version >= _WITH_JOINED:
         seats += [_COUNT.pack(len(record.joined)), *(_BOUND_VOTER.pack(*seat) for seat in record.joined)]
+    if version == _WITH_EPOCH:
+        seats.append(_EPOCH.pack(record.epoch, record.epoch_id))
     return fixed + name + b"".join(seats)
 
 
 def unpack_record(data: bytes, position: int) -> tuple[ClusterRecord, int]:
     """The record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` if it is malformed."""
     version, topic_id, partitions, voters, name_bytes = _CLUSTER.unpack_from(data, position)
-    if not _VERSION <= version <= _WITH_JOINED:
-        raise UnsupportedFormat(f"cluster record version {version}; this binary knows up to {_WITH_JOINED}")
+    if not _VERSION <= version <= _WITH_EPOCH:
+        raise UnsupportedFormat(f"cluster record version {version}; this binary knows up to {_WITH_EPOCH}")
     seat = _VOTER if version == _VERSION else _BOUND_VOTER
     position += _CLUSTER.size
     name = data[position : position + name_bytes].decode()
     position += name_bytes
     found, position = _seats(seat, data, position, voters)
-    joined: tuple[Voter, ...] = ()
-    if version == _WITH_JOINED:
+    record = ClusterRecord(name, found, partitions, topic_id)
+    if version >= _WITH_JOINED:
         (count,) = _COUNT.unpack_from(data, position)
         joined, position = _seats(seat, data, position + _COUNT.size, count)
-    return ClusterRecord(name, found, partitions, topic_id, joined), position
+        record = record._replace(joined=joined)
+    if version < _WITH_EPOCH:
+        return record, position
+    epoch, epoch_id = _EPOCH.unpack_from(data, position)
+    return record._replace(epoch=epoch, epoch_id=epoch_id), position + _EPOCH.size
 
 
 def _seats(row: struct.Struct, data: bytes, position: int, count: int) -> tuple[tuple[Voter, ...], int]:

@@ -228,14 +228,20 @@ class Hello(NamedTuple):
     incarnation: int
     cluster_id: str
     """"" before the replica belongs to a cluster."""
+    epoch: int = 0
+    """How often its cluster was recovered, and the id of the last time (ADR 40). Encoded behind the rest, where older
+    releases do not read it, and only if it is not 0."""
+    epoch_id: bytes = bytes(16)
 
 
 _HELLO = struct.Struct(">Bi16sQH")
+_EPOCH = struct.Struct(">I16s")
 
 
 def encode_hello(hello: Hello) -> bytes:
     name = hello.cluster_id.encode()
-    return _HELLO.pack(VERSION, hello.broker, hello.replica_uuid, hello.incarnation, len(name)) + name
+    fixed = _HELLO.pack(VERSION, hello.broker, hello.replica_uuid, hello.incarnation, len(name))
+    return fixed + name + (_EPOCH.pack(hello.epoch, hello.epoch_id) if hello.epoch else b"")
 
 
 def decode_hello(data: bytes) -> Hello:
@@ -248,4 +254,9 @@ def decode_hello(data: bytes) -> Hello:
         name = data[_HELLO.size : _HELLO.size + name_bytes].decode()
     except UnicodeDecodeError as error:
         raise WireError("a replica's hello with a bad cluster id") from error
-    return Hello(BrokerId(broker), uuid, incarnation, name)
+    hello = Hello(BrokerId(broker), uuid, incarnation, name)
+    behind = _HELLO.size + name_bytes
+    if len(data) < behind + _EPOCH.size:
+        return hello
+    epoch, epoch_id = _EPOCH.unpack_from(data, behind)
+    return hello._replace(epoch=epoch, epoch_id=epoch_id)

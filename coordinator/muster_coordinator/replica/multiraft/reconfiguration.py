@@ -66,8 +66,23 @@ def next_step(present: Config, wanted: Wanted, standings: Mapping[int, Standing]
     for member in newcomers:
         standing = standings.get(member, Standing.AWAY)
         if standing is not Standing.LEVEL:
-            return Step(f"member {member} is {standing.value}")
+            some = _some_of(present, voters, standings)
+            return some or Step(f"member {member} is {standing.value}")
     level = sum(standings.get(member) is Standing.LEVEL for member in voters)
     if level < majority(len(voters)):
         return Step(f"{level} of {len(voters)} voters to come are level")
     return Step("all new members are level", tuple(voters), tuple(one for one in kept if one in observers))
+
+
+def _some_of(present: Config, voters: Sequence[int], standings: Mapping[int, Standing]) -> Step | None:
+    """Where voters are only added, as after a recovery, one that is away must not keep the others out: what is
+    acknowledged is to be on more than one disk soon."""
+    missing = [member for member in voters if member not in present.voters]
+    if set(present.voters) - set(voters) or any(standings.get(member) is Standing.BEHIND for member in missing):
+        return None
+    some = tuple(member for member in voters if member in present.voters or standings.get(member) is Standing.LEVEL)
+    level = sum(standings.get(member) is Standing.LEVEL for member in some)
+    if len(some) == len(present.voters) or level < majority(len(some)):
+        return None
+    learners = tuple(member for member in present.learners if member not in some)
+    return Step("those that are level become voters, others are away", some, learners)

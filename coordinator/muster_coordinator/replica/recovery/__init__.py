@@ -1,0 +1,1 @@
+"""Recovering a cluster from one stopped folder, after a majority was lost for good (ADR 40)."""
