@@ -253,9 +253,10 @@ def test_another_number_of_replicas_is_refused(shared: Cluster) -> None:
 def test_an_emptied_volume_is_not_silently_formed_again_and_can_be_replaced(
     operator: Client, namespace: Client
 ) -> None:
-    """A coordinator that lost its data stays out and says so; the other two go on, with their data. By the runbook it
-    is given its place again, and holds what it has to when another one goes away."""
-    cluster = Cluster.create(namespace, offsetsPartitions=3).ready()
+    """A coordinator that lost its data stays out and says so; the other two go on, with their data. Where the operator
+    is told to leave that to people, it only says so, and by the runbook the coordinator is given its place again. It
+    holds what it has to when another one goes away."""
+    cluster = Cluster.create(namespace, offsetsPartitions=3, replaceLostReplicas=False).ready()
     with committing(cluster, "load-empty") as load:
         cluster_id = cluster.admin(0, "/v1/status")[1]["cluster_id"]
         before = cluster.pods()["main-2"]["metadata"]["uid"]
@@ -279,6 +280,9 @@ def test_an_emptied_volume_is_not_silently_formed_again_and_can_be_replaced(
             assert status["ready"]
         assert condition(cluster.read(), "Ready").get("status") != "True"
         gone = next(one for one in cluster.admin(0, "/v1/status")[1]["brokers"] if one["broker"] == 2)["replica_uuid"]
+        told = until("it is told", lambda: told_lost(cluster), 30)
+        assert f"muster.dev/replace-folder={gone}" in told["message"]
+        assert condition(cluster.read(), "Degraded")["reason"] == "VolumeLost"
         replace(cluster, 2, gone)
         cluster.ready()
         until("all groups have taken it in", lambda: taken_in(cluster), 60)
@@ -292,6 +296,11 @@ def test_an_emptied_volume_is_not_silently_formed_again_and_can_be_replaced(
 def _uid(cluster: Cluster, pod: str) -> str:
     found = cluster.pods().get(pod)
     return "" if found is None else str(found["metadata"]["uid"])
+
+
+def told_lost(cluster: Cluster) -> Mapping[str, Any] | None:
+    found = condition(cluster.read(), "VolumeLost")
+    return found if found.get("status") == "True" else None
 
 
 def replace(cluster: Cluster, lost: int, folder: str) -> None:

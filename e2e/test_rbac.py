@@ -18,7 +18,7 @@ from e2e.node import paths
 from e2e.node.client import Client
 from e2e.node.session import Description
 
-RULES = paths.ROOT / "charts" / "muster" / "files" / "rules.yaml"
+FILES = paths.ROOT / "charts" / "muster" / "files"
 E2E = Path(__file__).parent
 CREATED = 201
 ASKED_BY_ADMISSION = "finalizers"
@@ -47,7 +47,8 @@ def rights_of(rules: list[dict[str, Any]]) -> set[Right]:
 def shipped() -> set[Right]:
     """Of the role that the chart binds, and of the Lease's."""
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]}
-    return rights_of([*yaml.safe_load(RULES.read_text()), lease])
+    found = [yaml.safe_load((FILES / name).read_text()) for name in ("rules.yaml", "rules-volumes.yaml")]
+    return rights_of([*found[0], *found[1], lease])
 
 
 def requests(node: Description) -> Iterator[dict[str, Any]]:

@@ -45,16 +45,20 @@ def recycle(client: Client, lock: Path) -> int:
         fcntl.flock(held, fcntl.LOCK_EX)
         released = [each for each in client.read("persistentvolumes")["items"] if _is_released(each)]
         for volume in released:
-            name = volume["metadata"]["name"]
-            client.kubectl("delete", "persistentvolume", name)
-            path = Path(volume["spec"]["local"]["path"])
-            shutil.rmtree(path)
-            path.mkdir()
-            fresh = {**volume["spec"]}
-            fresh.pop("claimRef")
-            fresh_object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": fresh}
-            client.kubectl("create", "--filename=-", given=json.dumps(fresh_object))
+            client.kubectl("delete", "persistentvolume", volume["metadata"]["name"])
+            offer(client, volume)
     return len(released)
+
+
+def offer(client: Client, volume: Mapping[str, Any]) -> None:
+    """Put a volume whose object was deleted back into the stock, empty."""
+    path = Path(volume["spec"]["local"]["path"])
+    shutil.rmtree(path)
+    path.mkdir()
+    spec = {key: value for key, value in volume["spec"].items() if key != "claimRef"}
+    metadata = {"name": volume["metadata"]["name"]}
+    fresh = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+    client.kubectl("create", "--filename=-", given=json.dumps(fresh))
 
 
 def _is_released(volume: dict[str, Any]) -> bool:

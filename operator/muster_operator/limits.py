@@ -24,6 +24,8 @@ WORKERS_DEFAULT: Final = 64
 """Concurrent passes. They mostly wait, and what they wait for has its own bounds (threads, connections)."""
 BACKOFF_FIRST_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 300_000
+REFUSED_REPLACEMENTS_MAX: Final = 1_000
+"""Lost replicas whose refused replacement is remembered for its back-off; beyond it the oldest is asked for again."""
 NOT_GROWN_MAX: Final = 1_000
 """Volume claims whose refused growth is remembered for BACKOFF_MAX_MS; beyond it the oldest is requested again."""
 KEYS_MAX: Final = 20_000
@@ -106,6 +108,8 @@ KAFKA_PARTITIONS_MAX: Final = 20_000
 
 # Admin API.
 ADMIN_TIMEOUT_S: Final = 2.0
+ADMIN_REPLACE_TIMEOUT_S: Final = 15.0
+"""Longer than a coordinator waits for the outcome of the proposal behind `replace`."""
 ADMIN_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 ADMIN_REDIRECTS_MAX: Final = 3
 ADMIN_CONNECTIONS_MAX: Final = 100

@@ -32,6 +32,8 @@ PAUSED_ANNOTATION: Final = "muster.dev/paused"
 RESTART_ANNOTATION: Final = "muster.dev/restarted-at"
 """Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new
 revision."""
+REPLACE_ANNOTATION: Final = "muster.dev/replace-folder"
+"""On a CoordinatorCluster: the uuid of a replica's data folder that a person declares gone for good."""
 HELD_ANNOTATION: Final = "muster.dev/held-partition"
 """On a ConsumerGroup's StatefulSet while a pause holds its roll-out: the `partition` that it had before."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"

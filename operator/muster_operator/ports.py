@@ -83,8 +83,11 @@ class Kube(Protocol):
         `spec.restartAt`, by `naming.FIELD_MANAGER`, and no other field. False: it does not exist."""
         ...
 
-    async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """Delete with a uid precondition. False: it is gone, or another object has the name by now."""
+    async def delete(
+        self, *, api_version: str, kind: str, namespace: str, name: str, uid: str, at_once: bool = False
+    ) -> bool:
+        """Delete with a uid precondition. False: it is gone, or another object has the name by now. `at_once`: of a
+        pod, without waiting for its node, which must be known not to answer."""
         ...
 
     async def evict(self, *, namespace: str, pod: str, uid: str) -> bool:
@@ -102,6 +105,11 @@ class Admin(Protocol):
     async def drain(self, *, host: str, token: str) -> None: ...
 
     async def undrain(self, *, host: str, token: str) -> None: ...
+
+    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+        """Declare the data folder of a replica gone for good, at the controller's leader, `first` if that is still it.
+        Asking again changes nothing. Raises Refused with the coordinator's reason, or Transient."""
+        ...
 
     async def group_facts(
         self, *, hosts: Mapping[int, str], token: str, group_id: str

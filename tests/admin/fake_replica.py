@@ -88,6 +88,9 @@ class FakeReplica:
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.down
 
+    def own_folder(self) -> bytes | None:
+        return bytes([self.broker + 1]) * 16
+
     def recorded_folder(self, broker: BrokerId) -> bytes | None:
         return bytes([broker + 1]) * 16 if broker in VOTERS else None
 

@@ -14,6 +14,7 @@ from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import next_turn
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.admin.replacement import gone_of, judge_group
+from muster_coordinator.admin.status import partition_document
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker, ReplaceReplica, SetDraining
 from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage
 from muster_coordinator.errors import Code
@@ -209,6 +210,7 @@ def test_the_status_says_which_folder_is_bound(tmp_path: Path) -> None:
         _, document = await h.ask("GET", "/v1/status")
         told = [(one["replica_uuid"], one["binding"]) for one in document["brokers"]][1:]
         assert told == [(None, 2), ("03" * 16, 0)]
+        assert document["replica_uuid"] == "01" * 16, "its own, whatever is bound to the others"
 
     run(tmp_path, body)
 
@@ -218,6 +220,27 @@ def group(role: str = "follower", leader: int | None = 2, **fields: Any) -> Grou
     given.setdefault("config", Config(given["voters"]))
     who = None if leader is None else BrokerId(leader)
     return GroupStatus(GroupNo(3), role, 4, who, commit=9, applied=9, last_index=9, **given)
+
+
+NEW_TWO = member_no(BrokerId(2), 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (Config((0, 1, 2), (), (NEW_TWO,)), {0: 0, 1: 0, 2: 0}),
+        (Config((0, 1, NEW_TWO), (0, 1, 2)), {0: 0, 1: 0, 2: None}),
+        (Config((0, 1, NEW_TWO)), {0: 0, 1: 0, 2: 1}),
+        (Config((0, 1)), {0: 0, 1: 0}),
+        (Config(()), {}),
+    ],
+    ids=["learns", "changes", "votes", "left", "unknown"],
+)
+def test_a_group_says_which_folder_of_each_broker_votes(config: Config, told: dict[int, int | None]) -> None:
+    """A learner has no vote, and in a joint configuration neither folder has the whole one."""
+    status = group(config=config)
+    assert status.bindings() == told
+    assert partition_document(status, None, None)["bindings"] == {str(one): what for one, what in told.items()}
 
 
 FIVE = tuple(BrokerId(n) for n in range(5))
@@ -344,6 +367,9 @@ def test_an_emptied_replica_is_replaced_though_its_new_process_is_connected(tmp_
         leader = it.controller()
         assert it.nodes[leader].alive(BrokerId(victim)), "with an empty folder, which takes no part"
         assert victim not in it.nodes[leader].host.peers, "though its link came back before it was missed"
+        own = it.nodes[victim].own_folder()
+        assert own is not None
+        assert own != gone, "an emptied replica tells its own new folder, though it stays out"
         status, document = await it.post(leader, path_of(victim), {"gone": gone.hex()})
         assert (status, document) == (200, {"broker": victim, "gone": gone.hex(), "binding": 1})
         status, document = await it.post(leader, path_of(victim), {"gone": gone.hex()})
@@ -354,6 +380,12 @@ def test_an_emptied_replica_is_replaced_though_its_new_process_is_connected(tmp_
         new = it.nodes[victim].identity.replica_uuid
         assert (it.seen(victim).replica_uuid, it.seen(victim).member) == (new, member_no(BrokerId(victim), 1))
         assert it.seen(victim).gone == (gone,)
+        it.world.run_for(20_000)
+        told = [
+            group.bindings() for node in it.nodes.values() for group in node.local_groups() if group.role == "leader"
+        ]
+        assert told
+        assert all(one == {n: int(n == victim) for n in range(3)} for one in told), "every group has taken it in"
 
     real(tmp_path, 3, body)
 

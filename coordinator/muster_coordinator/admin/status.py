@@ -25,9 +25,11 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
     controller = replica.leadership(CONTROLLER_GROUP)
     reasons = replica.not_ready()
     broker = image.brokers.get(replica.broker) if image is not None else None
+    folder = replica.own_folder()
     return {
         "version": version,
         "broker": replica.broker,
+        "replica_uuid": folder.hex() if folder is not None else None,
         "cluster_id": image.cluster_id if image is not None else None,
         "incarnation": broker.incarnation if broker is not None else None,
         "uptime_ms": uptime_ms,
@@ -97,6 +99,7 @@ def partition_document(group: GroupStatus, topic: str | None, partition: int | N
         "last_index": group.last_index,
         "voters": list(group.voters),
         "learners": list(group.learners()),
+        "bindings": {str(voter): binding for voter, binding in group.bindings().items()},
         "match": {str(voter): index for voter, index in group.match.items()},
         "trouble": group.trouble,
         "suspended": group.suspended,

@@ -28,6 +28,10 @@ class AdminReplica(Surface, Protocol):
         that is connected with another folder, and takes no part."""
         ...
 
+    def own_folder(self) -> bytes | None:
+        """uuid of the data folder that this replica runs on, also while it takes no part; None while it starts."""
+        ...
+
     def recorded_folder(self, broker: BrokerId) -> bytes | None:
         """uuid of the data folder that the cluster record names for a broker, also before it has registered."""
         ...

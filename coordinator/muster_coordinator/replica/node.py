@@ -247,6 +247,10 @@ class Node:
         """Self, or a peer whose link is up and whose data folder is the one that the cluster knows."""
         return broker == self.broker or (self.bootstrap is not None and self.bootstrap.trusts(broker))
 
+    def own_folder(self) -> bytes | None:
+        """uuid of the data folder that this replica runs on; None before `start`."""
+        return None if self.bootstrap is None else self.identity.replica_uuid
+
     def recorded_folder(self, broker: BrokerId) -> bytes | None:
         """uuid of the data folder that the cluster record names for `broker`; None without a record or a seat."""
         record = None if self.bootstrap is None else self.bootstrap.formation.formed()

@@ -17,7 +17,14 @@ import aiohttp
 
 from muster_operator.admin.decode import GroupFacts, group_facts, replica_view
 from muster_operator.errors import OperatorError, Refused, Transient
-from muster_operator.limits import ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_REDIRECTS_MAX, ADMIN_TIMEOUT_S
+from muster_operator.limits import (
+    ADMIN_BODY_BYTES_MAX,
+    ADMIN_CONNECTIONS_MAX,
+    ADMIN_REDIRECTS_MAX,
+    ADMIN_REPLACE_TIMEOUT_S,
+    ADMIN_TIMEOUT_S,
+    MESSAGE_CHARS_MAX,
+)
 from muster_operator.naming import ordinal_of
 from muster_operator.world.cluster import ReplicaView
 from muster_operator.world.views import Unknown
@@ -48,6 +55,22 @@ class AdminAdapter:
     async def undrain(self, *, host: str, token: str) -> None:
         """End the drain: the replica may lead again."""
         await self._wanted("POST", host, "/v1/undrain", token)
+
+    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+        """Ask the controller's leader, wherever it is by now, to declare a data folder gone for good."""
+        path, leader = f"/v1/replicas/{broker}/replace", first
+        for _ in range(ADMIN_REDIRECTS_MAX):
+            host = hosts.get(leader)
+            if host is None:
+                raise Transient("ReplicaUnreachable", f"coordinator {leader}, which leads the others, has no address")
+            status, document = await self._ask("POST", host, path, token, {"gone": folder}, ADMIN_REPLACE_TIMEOUT_S)
+            if status == HTTPStatus.OK:
+                return
+            named = document.get("coordinator")
+            if status != HTTPStatus.MISDIRECTED_REQUEST or not isinstance(named, int):
+                raise _refusal(status, document, f"{path} at {host}")
+            leader = named
+        raise Transient("ReplicaNotReady", "the leadership of the controller group moves")
 
     async def group_facts(self, *, hosts: Mapping[int, str], token: str, group_id: str) -> GroupFacts | Unknown:
         """Ask `hosts` (broker id → address) in turn until one coordinates the group or names the coordinator."""
@@ -90,26 +113,44 @@ class AdminAdapter:
             raise Transient("ReplicaNotReady", message)
         raise Refused("ReplicaRefuses", message)
 
-    async def _ask(self, method: str, host: str, path: str, token: str) -> tuple[int, Json]:
+    async def _ask(
+        self,
+        method: str,
+        host: str,
+        path: str,
+        token: str,
+        body: Json | None = None,
+        timeout_s: float | None = None,
+    ) -> tuple[int, Json]:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=ADMIN_CONNECTIONS_MAX, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         try:
             async with self._session.request(
-                method, f"http://{host}{path}", headers=headers, allow_redirects=False
-            ) as answer:
-                body = await answer.content.read(ADMIN_BODY_BYTES_MAX + 1)
-                while len(body) <= ADMIN_BODY_BYTES_MAX and not answer.content.at_eof():
-                    body += await answer.content.read(ADMIN_BODY_BYTES_MAX + 1 - len(body))
+                method, f"http://{host}{path}", headers=headers, allow_redirects=False, json=body,
+                timeout=self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s),
+            ) as answer:  # fmt: skip
+                found = await answer.content.read(ADMIN_BODY_BYTES_MAX + 1)
+                while len(found) <= ADMIN_BODY_BYTES_MAX and not answer.content.at_eof():
+                    found += await answer.content.read(ADMIN_BODY_BYTES_MAX + 1 - len(found))
         except TimeoutError:
             raise Transient("ReplicaSilent", f"{host} does not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Transient("ReplicaUnreachable", f"{host} cannot be reached ({type(error).__name__})") from None
-        if len(body) > ADMIN_BODY_BYTES_MAX:
+        if len(found) > ADMIN_BODY_BYTES_MAX:
             raise Refused("AnswerTooLarge", f"{path} at {host} answers more than {ADMIN_BODY_BYTES_MAX} bytes")
         try:
-            document = json.loads(body) if body else {}
+            document = json.loads(found) if found else {}
         except ValueError:
             document = {}
         return answer.status, document if isinstance(document, dict) else {}
+
+
+def _refusal(status: int, document: Json, where: str) -> OperatorError:
+    """The coordinators' own words are for the condition: they say why, and what has to be done first."""
+    said = document.get("message") or f"{where} answers HTTP {status} {document.get('error', '')}".rstrip()
+    message = str(said)[:MESSAGE_CHARS_MAX]
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return Transient("ReplicaNotReady", message)
+    return Refused("ReplicaRefuses", message)

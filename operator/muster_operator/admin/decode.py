@@ -4,14 +4,16 @@ An answer without the documented shape is `Unknown`: a coordinator of another ve
 guess about a quorum is worse than no answer.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from muster_operator.world.cluster import RaftGroupView, ReplicaView
+from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
 VERSION_CHARS_MAX = 60
+FOLDER: Final = re.compile(r"[0-9a-f]{32}")
 GroupFacts = tuple[int | None, int | None, str | None]
 
 
@@ -37,6 +39,9 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
             disk_low=bool(status["disk"]["low"]) if "disk" in status else False,
             version=_word(status.get("version")),
             feature_level=None if status.get("feature_level") is None else _int(status["feature_level"]),
+            folder=_folder(status.get("replica_uuid")),
+            seats=_seats(status.get("brokers") or ()),
+            groups_to_change=_int(status.get("groups_to_change", 0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
@@ -78,7 +83,29 @@ def _raft_group(found: Json) -> RaftGroupView:
         commit_index=_int(found["commit"]),
         applied_index=_int(found["applied"]),
         match={int(broker): _int(index) for broker, index in found["match"].items()},
+        bindings={
+            int(broker): None if binding is None else _int(binding)
+            for broker, binding in found.get("bindings", {}).items()
+        },
     )
+
+
+def _seats(brokers: Iterable[Json]) -> dict[int, Seat]:
+    """Coordinators of earlier releases do not report folders: then there are no seats."""
+    return {
+        _int(one["broker"]): Seat(folder=_folder(one["replica_uuid"]), binding=_int(one["binding"]))
+        for one in brokers
+        if "replica_uuid" in one
+    }
+
+
+def _folder(value: object) -> str | None:
+    """The uuid of a data folder, as the status and the admin API write it."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or FOLDER.fullmatch(value) is None:
+        raise TypeError("not the uuid of a data folder")
+    return value
 
 
 def _word(value: object) -> str | None:

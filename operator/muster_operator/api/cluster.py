@@ -29,7 +29,7 @@ from muster_operator.api.pod import (
 )
 from muster_operator.api.quantity import QUANTITY_TEXT, bytes_of
 from muster_operator.api.releases import VERSION_TEXT
-from muster_operator.api.schema import Integer, ListOf, Rule, Text, choice, immutable
+from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, choice, immutable
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
@@ -294,6 +294,12 @@ class ClusterSpec:
     )
     network_policy: NetworkPolicySpec = spec_field(
         Record(NetworkPolicySpec), "Who may connect to the coordinators.", default={}
+    )
+    replace_lost_replicas: bool = spec_field(
+        Boolean(),
+        "Whether the operator gives the place of a coordinator whose volume is gone to a new, empty one. false:"
+        " condition VolumeLost says it, and nothing is done.",
+        default=True,
     )
     cluster_domain: str | None = spec_field(
         NAME,

@@ -21,6 +21,16 @@ class CoordinatorMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorVolume:
+    name: str = spec_field(WORD, "Name of the pod.", required=True)
+    uid: str | None = spec_field(WORD, "Its uid when this was read.")
+    claim_uid: str | None = spec_field(WORD, "uid of its volume claim.")
+    volume: str | None = spec_field(WORD, "Name of the PersistentVolume.")
+    folder: str | None = spec_field(WORD, "uuid of the data folder on it.")
+    binding: int | None = spec_field(COUNT, "How often the data folder of this coordinator was replaced.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRollout:
     pod: str | None = spec_field(WORD, "The pod that is being restarted.")
     uid: str | None = spec_field(WORD, "Its uid.")
@@ -56,6 +66,10 @@ class ClusterStatus:
     rollout: ClusterRollout | None = spec_field(Record(ClusterRollout), "The roll-out under way. Absent: none.")
     members: tuple[CoordinatorMember, ...] | None = spec_field(
         ListOf(items=Record(CoordinatorMember), max_items=7, keys=("name",)), "The coordinators, by pod."
+    )
+    volumes: tuple[CoordinatorVolume, ...] | None = spec_field(
+        ListOf(items=Record(CoordinatorVolume), max_items=7, keys=("name",)),
+        "Where each coordinator's data was when it last took part: by this a lost volume is told.",
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(
         Record(ClusterBootstrap), "Bootstrap addresses for clients inside and outside of the Kubernetes cluster."

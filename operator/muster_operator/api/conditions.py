@@ -30,6 +30,7 @@ class ClusterCondition(Word):
     PROGRESSING = "Progressing", "Something is being created, replaced or waited for."
     DEGRADED = "Degraded", "A problem that does not resolve by itself."
     SCALING_REFUSED = "ScalingRefused", "`replicas` was changed; this version cannot change the number of coordinators."
+    VOLUME_LOST = "VolumeLost", "A coordinator's volume is gone, and its place is not taken by a new one yet."
     PAUSED = "Paused", "Only the status is written."
 
 
@@ -105,6 +106,29 @@ class Reason(Word):
         "NewRevisionUnhealthy",
         "A pod of the new revision does not become Ready: the roll-out has stopped and goes on when it is reverted.",
     )
+    VOLUMES_PRESENT = "VolumesPresent", "Every coordinator has the volume that it was seen with."
+    VOLUME_LOST = (
+        "VolumeLost",
+        "The claim or the volume of a coordinator is gone; the message says which, and what is done.",
+    )
+    FOLDER_EMPTIED = (
+        "FolderEmptied",
+        "A coordinator found its volume empty under its old claim: a person must say that the data is gone.",
+    )
+    NODE_NOT_READY = (
+        "NodeNotReady",
+        "The only node with a coordinator's volume is not Ready; its volume counts as lost when a person says so.",
+    )
+    DATA_LOST = "DataLost", "The volumes of all coordinators are gone: what the cluster had stored is lost."
+    REPLACING_REPLICA = (
+        "ReplacingReplica",
+        "A lost coordinator's place is being given to a new one, until all Raft groups have taken it in.",
+    )
+    REPLACEMENT_REFUSED = (
+        "ReplacementRefused",
+        "The coordinators, or the API server, refuse the replacement for now; it is asked for again.",
+    )
+    REPLICA_REPLACED = "ReplicaReplaced", "A lost coordinator was replaced, and all Raft groups have taken it in."
     DOWNGRADE_REFUSED = (
         "DowngradeRefused",
         "The image is of a release that could not read what the cluster has written: no pod is changed.",

@@ -144,14 +144,18 @@ class KubeAdapter:
         _object(answer, kind, verb="patch", name=name)
         return True
 
-    async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
+    async def delete(
+        self, *, api_version: str, kind: str, namespace: str, name: str, uid: str, at_once: bool = False
+    ) -> bool:
         known = kind_of(api_version, kind)
-        options = {
+        options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid},
             "propagationPolicy": "Background",
         }
+        if at_once:
+            options["gracePeriodSeconds"] = 0
         answer = await self._call("DELETE", known, namespace=namespace, name=name, verb="delete", body=options)
         if answer.status == _GONE or is_uid_mismatch(answer):
             return False

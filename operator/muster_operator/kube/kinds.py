@@ -48,6 +48,10 @@ SECRET: Final = Kind(api_version="v1", kind="Secret", plural="secrets")
 BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets")
 NETWORK_POLICY: Final = Kind(api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies")
 CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
+VOLUME: Final = Kind(api_version="v1", kind="PersistentVolume", plural="persistentvolumes")
+NODE: Final = Kind(api_version="v1", kind="Node", plural="nodes")
+"""PersistentVolumes and Nodes belong to no namespace: they are read where a coordinator's volume may be lost, if the
+role allows it, and never watched."""
 LEASE: Final = Kind(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
 DEPLOYMENT: Final = Kind(api_version="apps/v1", kind="Deployment", plural="deployments")
 ROLLOUT: Final = Kind(api_version="argoproj.io/v1alpha1", kind="Rollout", plural="rollouts")
@@ -66,7 +70,7 @@ POD_SELECTOR: Final[Mapping[str, str]] = {naming.NAME_LABEL: "muster"}
 
 _BY_NAME: Final = {
     (one.api_version, one.kind): one
-    for one in (*WATCHED, SECRET, CLAIM, LEASE, EVENT, DEPLOYMENT, ROLLOUT)
+    for one in (*WATCHED, SECRET, CLAIM, VOLUME, NODE, LEASE, EVENT, DEPLOYMENT, ROLLOUT)
 }  # fmt: skip
 
 

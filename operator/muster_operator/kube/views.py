@@ -6,13 +6,15 @@ of the same name must not be taken for one of the new StatefulSet.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from muster_operator import naming
 from muster_operator.drift import MANIFEST_HASH_ANNOTATION
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView
+from muster_operator.world.volumes import ClaimView, NodeView
 
 Object = Mapping[str, Any]
+HOST_NAME_LABEL: Final = "kubernetes.io/hostname"
 _DIGITS_MAX = 10
 
 
@@ -29,6 +31,7 @@ def owner_view(live: Object) -> OwnerView:
         paused=annotations.get(naming.PAUSED_ANNOTATION) == "true",
         restarted_at=annotations.get(naming.RESTART_ANNOTATION),
         status=live.get("status") or {},
+        replace_folder=annotations.get(naming.REPLACE_ANNOTATION),
     )
 
 
@@ -108,6 +111,43 @@ def node_addresses(pods: Iterable[Object]) -> dict[str, str]:
         if node and address:
             found[str(node)] = str(address)
     return found
+
+
+def claim_view(live: Object, *, labels: Mapping[str, str], statefulset_uid: str) -> ClaimView:
+    """`labels`: those of the StatefulSet's claim template."""
+    metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
+    ours = labels.items() <= (metadata.get("labels") or {}).items()
+    return ClaimView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ours=ours and controller_uid(live) in (None, statefulset_uid),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        phase=str(status.get("phase") or "Pending"),
+        volume=spec.get("volumeName") or None,
+    )
+
+
+def host_names(volume: Object) -> tuple[str, ...] | None:
+    """The values of `kubernetes.io/hostname` that a PersistentVolume's node affinity names; None if it may be used on
+    other nodes too. Zones and the like name no node: that none of them has a node now does not mean that it is lost."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
+    found: list[str] = []
+    for term in required.get("nodeSelectorTerms") or ():
+        named = [
+            one.get("values") or ()
+            for one in term.get("matchExpressions") or ()
+            if one.get("key") == HOST_NAME_LABEL and one.get("operator") == "In"
+        ]
+        if not named:
+            return None
+        found += named[0]
+    return tuple(found) or None
+
+
+def node_view(live: Object) -> NodeView:
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return NodeView(name=live["metadata"]["name"], ready=ready)
 
 
 def controller_uid(live: Object) -> str | None:

@@ -65,6 +65,29 @@ class DeletePod:
 
     name: str
     uid: str
+    at_once: bool = False
+    """Without waiting for its node: it is gone, or a person says that the pod's volume never comes back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceReplica:
+    """`POST /v1/replicas/{id}/replace` at the controller's leader: the data folder is gone for good (ADR 39). A refusal
+    does not end the pass."""
+
+    pod: str
+    broker: int
+    folder: str
+    leader: int
+    """Broker that led the controller group when this was planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteClaim:
+    """Delete the volume claim of a data folder that was declared gone for good, with a uid precondition. A refusal does
+    not end the pass."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +148,8 @@ Action = (
     | Undrain
     | EvictPod
     | DeletePod
+    | ReplaceReplica
+    | DeleteClaim
     | RemoveMembers
     | HoldRollout
     | Scale

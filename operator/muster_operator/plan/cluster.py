@@ -2,7 +2,8 @@
 
 Three conditions block a restart in a pass: the object is paused, its live children could not be observed, or the
 StatefulSet or ConfigMap differs from the intent. In the last case the StatefulSet's revision may come from another
-writer. The first action that fails ends a pass, so deletions come after the restart's step. Larger volumes come first,
+writer. The first action that fails ends a pass, so deletions come after the restart's step, and what replaces a lost
+replica after all others. Larger volumes come first,
 whatever state the cluster is in: a cluster with a full disk never converges. A refused growth ends no pass.
 """
 
@@ -13,10 +14,12 @@ from typing import Any
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
 from muster_operator.naming import CONFIG_HASH_ANNOTATION
-from muster_operator.plan.actions import DeleteChild, EnsureSecret, Event, GrowClaim, Plan
+from muster_operator.plan.actions import Action, DeleteChild, EnsureSecret, Event, GrowClaim, Plan, ReplaceReplica
 from muster_operator.plan.children import WORKLOAD, ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.downgrade import refusal
+from muster_operator.plan.lost_volumes import judge
+from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.scaling import kept_replicas
 from muster_operator.plan.settings import PlanSettings
@@ -45,9 +48,11 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     refused = refusal(world, settings)
     made = _children(world, settings, kept, refused)
     step = next_step(world, settings)
+    replacement = plan_replacement(world, settings)
     status = cluster_status(
-        world, kept=kept, scaling=scaling, children=made, step=step, settings=settings, refused=refused
-    )
+        world, kept=kept, scaling=scaling, children=made, step=step, settings=settings, refused=refused,
+        replacement=replacement,
+    )  # fmt: skip
     if owner.paused:
         return Plan(
             actions=(),
@@ -62,16 +67,28 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     growing = () if made.taken else _growing(world)
     tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
     making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
-    actions = (*growing, *making, *((step.action,) if step.action is not None else ()), *tidying)
+    lost = replacement.finding.status == "True"
+    again_ms = min(step.again_ms, settings.wait_ms) if lost else step.again_ms
+    replacing = () if made.taken else _beside(step, replacement)
+    actions = (*growing, *making, *((step.action,) if step.action is not None else ()), *tidying, *replacing)
     decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step)
     return Plan(
         actions=actions,
         status=status,
         events=(*step.events, *_news(world, status)),
-        requeue_after_ms=min(step.again_ms, settings.step_ms) if actions else step.again_ms,
+        requeue_after_ms=min(settings.step_ms if actions else again_ms, again_ms),
         decision=decision,
         reason=reason,
     )
+
+
+def _beside(step: Step, replacement: Replacement) -> tuple[Action, ...]:
+    """A roll-out goes on whatever becomes of a lost volume. Pods and claims are deleted in a pass of their own: one
+    disruptive action a pass."""
+    action = replacement.action
+    if action is None or (step.action is not None and not isinstance(action, ReplaceReplica)):
+        return ()
+    return (action,)
 
 
 def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: str | None) -> ChildrenPlan:
@@ -91,6 +108,7 @@ def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: s
         pull_policy=settings.image_pull_policy,
         platform_sets_user=settings.platform_sets_user,
         operator_release=settings.operator_release,
+        lost=len(judge(world).out()),
     )
     secret = EnsureSecret(**admin_token(owner))
     if refused is not None:
@@ -148,7 +166,19 @@ def _news(world: ClusterWorld, status: dict[str, Any]) -> tuple[Event, ...]:
     refused, was = (condition(one, ClusterCondition.SCALING_REFUSED) for one in (status, world.owner.status))
     if refused.get("status") == "True" and was.get("message") != refused["message"]:
         found.append(Event(reason=refused["reason"], message=refused["message"], warning=True))
+    found += _news_of_volumes(*(condition(one, ClusterCondition.VOLUME_LOST) for one in (status, world.owner.status)))
     ready = condition(status, ClusterCondition.READY)
     if world.owner.status.get("rollout") and ready.get("status") == "True":
         found.append(Event(reason=Reason.CONVERGED, message=ready["message"]))
     return tuple(found)
+
+
+def _news_of_volumes(now: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[Event, ...]:
+    was = before.get("reason") if before.get("status") == "True" else None
+    under_way = (Reason.REPLACING_REPLICA, Reason.REPLACEMENT_REFUSED)
+    if now["status"] == "True" and now["reason"] != was and not (now["reason"] in under_way and was in under_way):
+        return (Event(reason=now["reason"], message=now["message"], warning=True),)
+    if now["status"] == "False" and was in under_way:
+        message = "the lost coordinator was replaced, and every Raft group has taken it in"
+        return (Event(reason=Reason.REPLICA_REPLACED, message=message),)
+    return ()

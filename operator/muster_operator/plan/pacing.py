@@ -3,7 +3,7 @@
 Problem: a cluster whose spec sets no image follows the operator's. So an upgrade of the operator changes the image of
 all of them at once, and a bad image would take a pod of each. Mechanism: a cluster waits for a turn; a turn ends when
 its cluster has converged, and the next one starts after a delay. A cluster whose roll-out is halted keeps its turn, and
-all others wait: that is the purpose.
+all others wait: that is the purpose. One that only waits for a lost volume gives its turn up: no image is the cause.
 
 A roll-out that the cluster's own spec starts (another `image`, settings, a restart) is not paced if its pods already
 run the wanted image: one tenant's mistake is no reason to delay another's.
@@ -51,7 +51,9 @@ def need(world: ClusterWorld, settings: PlanSettings, step: Step) -> Need:
         return Need.SETTLING if isinstance(statefulset, Unknown) else Need.NONE
     old = [pod for pod in statefulset.pods if outdated(statefulset, pod)]
     if not observed(statefulset) or not old:
-        return Need.NONE if step.decision == Reason.CONVERGED else Need.SETTLING
+        return Need.NONE if step.decision in (Reason.CONVERGED, Reason.VOLUME_LOST) else Need.SETTLING
+    if step.decision == Reason.VOLUME_LOST:
+        return Need.UNFIT
     if all(pod.image == settings.operator_image for pod in old):
         return Need.SETTLING
     if _begun(world, statefulset, old):

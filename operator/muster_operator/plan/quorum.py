@@ -4,7 +4,8 @@ Problem: a pod may go only if every Raft group keeps a majority without it, and 
 Mechanism: for every group that any replica reports, the leader's own view is used, because only the leader knows how
 far each voter is (`match`). A leader counts only if no replica reports a higher term: an old leader that has not
 noticed yet would report stale indexes. A group without such a leader is *headless*, which never counts as "nothing to
-lose".
+lose". A voter whose data folder was replaced is gone, though its leader may still report how far it was: which folder
+votes is compared with the newest that any replica knows to be bound.
 
 Deliberately absent: any memory of earlier passes, and any trust in a replica's report about another replica's progress.
 """
@@ -24,6 +25,8 @@ class Led:
     leader: int
     """Broker id."""
     view: RaftGroupView
+    replaced: frozenset[int] = frozenset()
+    """Brokers whose voter in this group is a data folder that was replaced: it is gone, whatever its match."""
 
     def match_of(self, broker: int) -> int | None:
         """Index known to be on `broker`; None if the leader does not report it."""
@@ -33,7 +36,7 @@ class Led:
 
     def caught_up(self, broker: int, entries_max: int) -> bool:
         match = self.match_of(broker)
-        return match is not None and self.view.last_index - match <= entries_max
+        return match is not None and broker not in self.replaced and self.view.last_index - match <= entries_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,11 @@ class Survey:
     def controller_leader(self) -> int | None:
         led = self.led.get(CONTROLLER_GROUP)
         return led.leader if led is not None else None
+
+    @property
+    def changing(self) -> tuple[int, ...]:
+        """Groups that have not taken in the new data folder of a replaced replica, ascending."""
+        return tuple(sorted(number for number, led in self.led.items() if led.replaced))
 
     @property
     def complete(self) -> bool:
@@ -63,7 +71,10 @@ class Survey:
 def survey(replicas: Iterable[ReplicaView]) -> Survey:
     """Every group that the replicas report, with its leader if there is one beyond doubt."""
     told: dict[int, list[tuple[int, RaftGroupView]]] = {}
+    newest: dict[int, int] = {}
     for replica in replicas:
+        for broker, seat in replica.seats.items():
+            newest[broker] = max(seat.binding, newest.get(broker, 0))
         for group in replica.groups:
             told.setdefault(group.group, []).append((replica.broker_id, group))
     led: dict[int, Led] = {}
@@ -71,7 +82,9 @@ def survey(replicas: Iterable[ReplicaView]) -> Survey:
         term = max(view.term for _, view in views)
         leaders = [(broker, view) for broker, view in views if view.role == "leader" and view.term == term]
         if len(leaders) == 1:
-            led[number] = Led(leader=leaders[0][0], view=leaders[0][1])
+            leader, view = leaders[0]
+            replaced = frozenset(one for one in view.voters if view.bindings.get(one, 0) != newest.get(one, 0))
+            led[number] = Led(leader=leader, view=view, replaced=replaced)
     return Survey(
         led=led,
         headless=tuple(sorted(set(told) - set(led))),

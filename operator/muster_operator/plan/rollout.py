@@ -7,7 +7,7 @@ The first rule that applies decides:
  1. The StatefulSet's controller has not observed its spec yet, or a pod has no revision yet -> wait
  2. Some pod is outdated, and one of the wanted revision is stuck                          -> halt: NewRevisionUnhealthy
     Drains in progress are undone. A revert makes the stuck pod the outdated one, and rule 3 or 7 replaces it.
-    The time in which there was no majority for it to join does not count against it.
+    The time in which there was no majority for it to join does not count against it, nor does that its volume is lost.
  3. A pod is outdated and broken (no image, crash loop, no node): it serves nothing, so deleting it costs no quorum, and
     it is the only way out of a bad revision                                               -> DeletePod
     One at a time: the replacement of the last one must run first.
@@ -15,22 +15,28 @@ The first rule that applies decides:
     client is served, so there is no majority to keep, and a new revision may be the cure  -> EvictPod
     Again one at a time, each once the last one's container runs.
  5. A drain is left over, on a pod of the wanted revision (its restart was cancelled) or on a second pod  -> Undrain
- 6. No pod is outdated                                                                     -> converged, or wait
+ 6. No pod is outdated                                     -> converged, or wait; VolumeLost if for lost volumes only
     Before rule 7, if nothing has begun: it is not this cluster's turn (`plan.pacing`)     -> wait
- 7. Choose X among the outdated: the one that drains already, else one that is not Ready, the leader of the controller
-    group last, then the highest ordinal.
+ 7. A pod is outdated, and its volume is lost: it has no vote, serves nothing and leads nothing        -> EvictPod
+    Not while another one has to show first that the wanted revision works.
+    Then choose X among the other outdated ones: the one that drains already, else one that is not Ready, the leader of
+    the controller group last, then the highest ordinal.
  8. Any *other* pod is missing, terminating, not Ready, Ready for too short, or its replica does not answer  -> wait
+    One whose volume is lost does not come back by waiting: it is passed over once it answers, or if it cannot start,
+    and never counts in rule 10.
  9. One replica: the outage is expected and announced                                      -> EvictPod
 10. Some Raft group has no leader beyond doubt, or one with a voter on X keeps no caught-up majority without X, or
     another replica has not caught up everywhere                                           -> wait
+    A replica that was replaced has caught up when every group has its new data folder as its voter.
 11. X does not drain -> Drain; it still leads a group -> wait; it leads none               -> EvictPod, with its uid
     A replica that is not Ready and does not answer leads nothing if every group's leader was seen elsewhere; one that
     is Ready and does not answer is waited for.
 
-Invariants while any client is served, each held by a property test: at most one working pod is away or being drained by
-the operator at any time; at each disruptive step every Raft group has a caught-up majority without the pod; with more
-than one replica a pod leads nothing when it is evicted; without faults the leader of the controller group comes last; a
-bad revision takes one pod and no more; a revert heals; a crash of the operator after any action changes none of this.
+Invariants while any client is served, each held by a property test: beside those with lost volumes, at most one pod is
+away or being drained by the operator at any time; at each disruptive step every Raft group has a caught-up majority
+without the pod; with more than one replica a pod leads nothing when it is evicted; without faults the leader of the
+controller group comes last; a bad revision takes one pod and no more; a revert heals; a crash of the operator after any
+action changes none of this.
 
 Deliberately not here: a time-out after which rules 7 to 11 are waived. A roll-out that cannot continue waits, and says
 for what. Drains belong to the operator: a user who drains by hand pauses the object first, or rule 5 undoes it.
@@ -39,9 +45,11 @@ for what. Drains belong to the operator: a user who drains by hand pauses the ob
 from dataclasses import dataclass, replace
 
 from muster_operator.api.conditions import Reason
+from muster_operator.naming import pod_name
 from muster_operator.plan import quorum
 from muster_operator.plan.actions import DeletePod, Drain, Event, EvictPod, Undrain
-from muster_operator.plan.pods import broken, missing, observed, outdated, stuck, unsettled
+from muster_operator.plan.lost_volumes import judge
+from muster_operator.plan.pods import CANNOT_START, broken, missing, observed, outdated, stuck, unsettled
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
 from muster_operator.world.views import PodView, StatefulSetView, Unknown
@@ -74,6 +82,10 @@ class _Scene:
     outdated: tuple[PodView, ...]
     now_ms: int
     settings: PlanSettings
+    lost: frozenset[str] = frozenset()
+    """Pods whose volumes are lost, or whose places wait for a new data folder."""
+    may_run: frozenset[str] = frozenset()
+    """Of these, pods that start all the same, and so show whether their revision does."""
 
     def draining(self, pod: PodView) -> bool:
         replica = self.replicas.get(pod.name)
@@ -85,8 +97,12 @@ class _Scene:
         return frozenset(
             self.replicas[pod.name].broker_id
             for pod in self.statefulset.pods
-            if pod.ready and not pod.terminating and pod.name in self.replicas
+            if pod.ready and not pod.terminating and pod.name in self.replicas and pod.name not in self.lost
         )
+
+    def lost_words(self) -> str:
+        names = ", ".join(sorted(self.lost))
+        return f"the volume of {names} is lost" if len(self.lost) == 1 else f"the volumes of {names} are lost"
 
     def wait(self, decision: Reason, reason: str, pod: str | None = None) -> Step:
         return Step(
@@ -101,6 +117,7 @@ def next_step(world: ClusterWorld, settings: PlanSettings) -> Step:
         reason = statefulset.message if statefulset is not None else "the StatefulSet does not exist yet"
         return Step(decision=Reason.STATEFULSET_NOT_OBSERVED, reason=reason, again_ms=settings.wait_ms)
     replicas = {name: view for name, view in world.replicas.items() if isinstance(view, ReplicaView)}
+    judged = judge(world)
     scene = _Scene(
         statefulset=statefulset,
         replicas=replicas,
@@ -108,6 +125,8 @@ def next_step(world: ClusterWorld, settings: PlanSettings) -> Step:
         outdated=tuple(pod for pod in statefulset.pods if outdated(statefulset, pod)),
         now_ms=world.now_ms,
         settings=settings,
+        lost=judged.out(),
+        may_run=judged.may_run(),
     )
     if not observed(statefulset):
         return scene.wait(
@@ -145,8 +164,7 @@ def _halt(scene: _Scene) -> Step | None:
     bad = [
         (pod, reason)
         for pod in scene.statefulset.pods
-        if not outdated(scene.statefulset, pod)
-        and (reason := stuck(pod, until_ms=_had_others_until(scene), settings=scene.settings)) is not None
+        if not outdated(scene.statefulset, pod) and (reason := _against_its_revision(scene, pod)) is not None
     ]
     if not bad:
         return None
@@ -163,6 +181,13 @@ def _halt(scene: _Scene) -> Step | None:
         halted=True,
         again_ms=scene.settings.wait_ms,
     )
+
+
+def _against_its_revision(scene: _Scene, pod: PodView) -> str | None:
+    """Why the pod is stuck, if its revision may be the cause: without its volume no revision would become Ready."""
+    if pod.name in scene.lost and (pod.name not in scene.may_run or pod.name in scene.replicas):
+        return broken(pod) if pod.waiting_reason in CANNOT_START else None
+    return stuck(pod, until_ms=_had_others_until(scene), settings=scene.settings)
 
 
 def _had_others_until(scene: _Scene) -> int:
@@ -190,10 +215,12 @@ def _repair(scene: _Scene) -> Step | None:
     dead = bool(scene.outdated) and _nobody_serves(scene)
     if not doomed and not dead:
         return None
-    gone = missing(statefulset)
+    gone = [one for one in missing(statefulset) if pod_name(statefulset.name, one) not in scene.lost]
     if gone:
         return scene.wait(Reason.WAITING_FOR_POD, f"the pod of ordinal {gone[0]} is being created")
     for pod in statefulset.pods:
+        if pod.name in scene.lost - scene.may_run:
+            continue
         fresh = not outdated(statefulset, pod)
         if pod.terminating and (broken(pod) or dead):
             return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} is terminating", pod.name)
@@ -236,7 +263,7 @@ def _nobody_serves(scene: _Scene) -> bool:
 def _undrain_leftover(scene: _Scene) -> Step | None:
     """Rule 5. Only a Ready pod: a terminating one drains by itself."""
     draining = [pod for pod in scene.statefulset.pods if scene.draining(pod)]
-    kept = _first(scene) if scene.outdated else None
+    kept = _first(scene) if any(pod.name not in scene.lost for pod in scene.outdated) else None
     for pod in draining:
         if pod.ready and (not outdated(scene.statefulset, pod) or (kept is not None and pod.name != kept.name)):
             reason = f"{pod.name} was drained and is not to be restarted now"
@@ -259,6 +286,10 @@ def _settle(scene: _Scene) -> Step | None:
     waiting = _others_unsettled(scene, None)
     if waiting is not None:
         return waiting
+    if scene.lost:
+        revision = scene.statefulset.update_revision
+        reason = f"every other pod has revision {revision} and is Ready; {scene.lost_words()}"
+        return scene.wait(Reason.VOLUME_LOST, reason)
     return Step(
         decision=Reason.CONVERGED,
         reason=f"every pod has revision {scene.statefulset.update_revision} and is Ready",
@@ -267,7 +298,7 @@ def _settle(scene: _Scene) -> Step | None:
 
 
 def _first(scene: _Scene) -> PodView:
-    """Rule 7. Precondition: there is an outdated pod."""
+    """Rule 7. Precondition: there is an outdated pod whose volume is not lost."""
     leader = scene.survey.controller_leader
 
     def order(pod: PodView) -> tuple[bool, bool, bool, int]:
@@ -275,16 +306,22 @@ def _first(scene: _Scene) -> PodView:
         leads = replica is not None and replica.broker_id == leader
         return (not scene.draining(pod), pod.ready, leads, -pod.ordinal)
 
-    return min(scene.outdated, key=order)
+    return min((pod for pod in scene.outdated if pod.name not in scene.lost), key=order)
 
 
 def _others_unsettled(scene: _Scene, chosen: PodView | None) -> Step | None:
     """Rule 8."""
     statefulset = scene.statefulset
-    gone = missing(statefulset)
+    gone = [one for one in missing(statefulset) if pod_name(statefulset.name, one) not in scene.lost]
     if gone:
         return scene.wait(Reason.WAITING_FOR_POD, f"the pod of ordinal {gone[0]} does not exist")
     for pod in statefulset.pods:
+        if pod.name in scene.may_run and _starts(scene, pod):
+            return scene.wait(
+                Reason.WAITING_FOR_POD, f"{pod.name} of the wanted revision does not answer yet", pod.name
+            )
+        if pod.name in scene.lost:
+            continue
         if chosen is not None and pod.name == chosen.name:
             if pod.terminating:
                 return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} is terminating", pod.name)
@@ -299,9 +336,28 @@ def _others_unsettled(scene: _Scene, chosen: PodView | None) -> Step | None:
     return None
 
 
+def _starts(scene: _Scene, pod: PodView) -> bool:
+    """It has a node and the wanted revision, and has not shown yet that this works: a bad one takes one pod only."""
+    return pod.node is not None and pod.name not in scene.replicas and not outdated(scene.statefulset, pod)
+
+
 def _roll(scene: _Scene) -> Step:
     """Rules 7 to 11. Precondition: there is an outdated pod, none is broken, and none of the wanted revision is
     stuck."""
+    lost = [pod for pod in scene.outdated if pod.name in scene.lost]
+    unproven = [
+        pod
+        for pod in scene.statefulset.pods
+        if not outdated(scene.statefulset, pod)
+        and (_starts(scene, pod) if pod.name in scene.may_run else not pod.ready and pod.name not in scene.lost)
+    ]
+    for pod in lost:
+        if not pod.terminating and not unproven:
+            reason = f"{pod.name} has the old revision {pod.revision}, and its volume is lost: it has no vote"
+            return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
+    if len(lost) == len(scene.outdated):
+        awaited = (unproven or lost)[0]
+        return scene.wait(Reason.VOLUME_LOST, f"{awaited.name} is waited for; {scene.lost_words()}", awaited.name)
     pod = _first(scene)
     waiting = _others_unsettled(scene, pod)
     if waiting is not None:
@@ -313,9 +369,14 @@ def _roll(scene: _Scene) -> Step:
     broker = replica.broker_id if replica is not None else pod.ordinal
     entries_max = scene.settings.caught_up_entries_max
     why = quorum.objection(scene.survey, without=broker, serving=scene.serving(), entries_max=entries_max)
+    if why is not None and scene.lost:
+        reason = f"{pod.name} is not restarted: {why}; {scene.lost_words()}"
+        return scene.wait(Reason.VOLUME_LOST, reason, pod.name)
     if why is not None:
         return scene.wait(Reason.WAITING_FOR_QUORUM, f"{pod.name} is not restarted: {why}", pod.name)
     for other in scene.statefulset.pods:
+        if other.name in scene.lost:
+            continue
         late = quorum.behind(scene.survey, scene.replicas[other.name].broker_id, entries_max) if other != pod else ()
         if late:
             reason = f"{other.name} has not caught up in {scene.survey.naming(late)}"

@@ -30,6 +30,9 @@ class PlanSettings:
     apply)."""
     unready_patience_ms: int = 600_000
     """A pod of the wanted revision that is not Ready for longer counts against that revision."""
+    node_gone_patience_ms: int = 300_000
+    """A volume whose node does not exist counts as lost after this time: as long as Kubernetes by default leaves pods
+    on a node that does not answer."""
     caught_up_entries_max: int = 1_000
     """A voter that lacks at most this many entries is caught up: in a busy log a follower is hardly ever level. The
     coordinators use the same number before they take leaderships back."""

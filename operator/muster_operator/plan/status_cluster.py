@@ -14,8 +14,10 @@ from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
 from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.pods import broken
+from muster_operator.plan.replacement import Replacement
 from muster_operator.plan.rollout import Step
 from muster_operator.plan.settings import PlanSettings
+from muster_operator.plan.volume_records import records
 from muster_operator.resources.cluster import external_bootstrap, internal_bootstrap
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
 from muster_operator.world.views import StatefulSetView, Unknown
@@ -31,6 +33,7 @@ def cluster_status(
     children: ChildrenPlan,
     step: Step,
     settings: PlanSettings,
+    replacement: Replacement,
     refused: str | None = None,
 ) -> dict[str, Any]:
     """The whole `.status`. `refused`: why the wanted image may not reach the pods."""
@@ -49,7 +52,8 @@ def cluster_status(
                 _ready(world, available, children, step),
                 available,
                 _progressing(world, children, step),
-                _degraded(world, available, children, step, refused),
+                _degraded(world, available, children, step, refused, replacement),
+                replacement.finding,
                 scaling,
                 _paused(world),
             ),
@@ -57,6 +61,9 @@ def cluster_status(
             now_ms=world.now_ms,
         ),
     }
+    volumes = [one.status() for one in records(world).values()]
+    if volumes:
+        status["volumes"] = volumes
     status |= _releases(world) | restart_told(owner, paused=owner.paused)
     if isinstance(statefulset, StatefulSetView):
         status |= _of_statefulset(world, statefulset, kept, step)
@@ -186,7 +193,12 @@ def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step) -> Fin
 
 
 def _degraded(
-    world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step, refused: str | None
+    world: ClusterWorld,
+    available: Finding,
+    children: ChildrenPlan,
+    step: Step,
+    refused: str | None,
+    replacement: Replacement,
 ) -> Finding:
     type_ = ClusterCondition.DEGRADED
     if children.unknown is not None or isinstance(world.statefulset, Unknown):
@@ -199,6 +211,10 @@ def _degraded(
         return finding(type_, True, Reason.DOWNGRADE_REFUSED, refused)
     if available.reason == Reason.QUORUM_LOST:
         return finding(type_, True, Reason.QUORUM_LOST, available.message)
+    if replacement.needs_person:
+        return Finding(
+            type=type_, status="True", reason=replacement.finding.reason, message=replacement.finding.message
+        )
     pods = world.statefulset.pods if world.statefulset is not None else ()
     for pod in pods:
         why = broken(pod)

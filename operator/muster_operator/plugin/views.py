@@ -103,7 +103,7 @@ def condition_lines(obj: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _is_fine(one: Mapping[str, Any]) -> bool:
-    bad_when_true = {"Degraded", "Progressing", "Paused", "ScalingRefused"}
+    bad_when_true = {"Degraded", "Progressing", "Paused", "ScalingRefused", "VolumeLost"}
     return bool(one["status"] == ("False" if one["type"] in bad_when_true else "True"))
 
 

@@ -34,9 +34,12 @@ def children(
     pull_policy: str | None = None,
     platform_sets_user: bool = False,
     operator_release: str = "",
+    lost: int = 0,
 ) -> tuple[Manifest, ...]:
     """`image`, `pull_policy`: the operator's own, used if the spec sets none; `operator_release` is the release in that
     image.
+
+    `lost`: coordinators whose volumes are lost.
 
     `replicas`, `storage_size`: as in the live StatefulSet, whose values stay; None if there is none yet, then the
     spec's.
@@ -67,7 +70,7 @@ def children(
                 owner, spec, operator_namespace=operator_namespace, operator_labels=operator_labels
             )
         )
-    found.append(disruption_budget.coordinators(owner))
+    found.append(disruption_budget.coordinators(owner, replicas=made_replicas, lost=lost))
     found.append(
         coordinator_statefulset.statefulset(
             owner,

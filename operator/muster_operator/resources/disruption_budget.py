@@ -22,9 +22,13 @@ def _budget(owner: OwnerView, kind: str, component: str, max_unavailable: int) -
     }
 
 
-def coordinators(owner: OwnerView) -> Manifest:
-    """One: quorums of three and five survive it, and the operator's own restarts count against it."""
-    return _budget(owner, "CoordinatorCluster", COORDINATOR, 1)
+def coordinators(owner: OwnerView, *, replicas: int, lost: int) -> Manifest:
+    """One: quorums of three and five survive it, and the operator's own restarts count against it.
+
+    `lost`: coordinators whose volumes are lost. They count as unavailable until they are replaced, so five of them may
+    miss another one meanwhile; otherwise no node could be drained and no pod restarted.
+    """
+    return _budget(owner, "CoordinatorCluster", COORDINATOR, max(1, min(1 + lost, (replicas - 1) // 2)))
 
 
 def consumers(owner: OwnerView, max_unavailable: int) -> Manifest:

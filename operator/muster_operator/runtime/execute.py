@@ -1,8 +1,9 @@
 """Executes a plan: the only module in which the operator changes anything outside. In order; the first failure ends the
 pass.
 
-One failure does not end it: a volume claim that may not grow. It is reported (`Done.refused`), the rest of the plan is
-executed, and the same growth is requested again after BACKOFF_MAX_MS (`claim_growth`).
+Two failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
+(`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), and a lost replica that may not be replaced now
+(`Done.not_replaced`, asked again after a back-off: `replacing`).
 
 Invariants that hold here whatever was planned:
 
@@ -24,14 +25,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_operator.drift import drifted, with_hash
-from muster_operator.errors import Conflict, Refused, Transient
+from muster_operator.errors import Conflict, OperatorError, Refused, Transient
 from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, kind_of
 from muster_operator.kube.views import controller_uid
-from muster_operator.naming import HELD_ANNOTATION
+from muster_operator.naming import HELD_ANNOTATION, ordinal_of
 from muster_operator.plan.actions import (
     Action,
     Apply,
     DeleteChild,
+    DeleteClaim,
     DeletePod,
     Drain,
     EnsureSecret,
@@ -40,6 +42,7 @@ from muster_operator.plan.actions import (
     HoldRollout,
     Plan,
     RemoveMembers,
+    ReplaceReplica,
     Restart,
     Scale,
     Undrain,
@@ -50,6 +53,7 @@ from muster_operator.runtime.claim_growth import ClaimGrowth
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
+from muster_operator.runtime.replacing import Replacing
 from muster_operator.runtime.settled import Settled
 
 _log = logging.getLogger("muster.operator.execute")
@@ -73,12 +77,13 @@ class Target:
 
 @dataclass(slots=True)
 class Done:
-    """Result of a pass: action names in order, whether an eviction was forbidden for now, and the first volume claim
-    that may not grow."""
+    """Result of a pass: action names in order, whether an eviction was forbidden for now, the first volume claim that
+    may not grow, and why a lost replica was not replaced."""
 
     actions: list[str] = field(default_factory=list)
     blocked: bool = False
     refused: Refused | None = None
+    not_replaced: OperatorError | None = None
 
 
 class Executor:
@@ -96,6 +101,7 @@ class Executor:
     ) -> None:
         self._kube = kube
         self._growth = ClaimGrowth(kube=kube, clock=clock, metrics=metrics)
+        self._replacing = Replacing(kube=kube, admin=admin, clock=clock, metrics=metrics)
         self._admin = admin
         self._kafka = kafka
         self._cache = cache
@@ -110,6 +116,7 @@ class Executor:
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
             RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
+            ReplaceReplica: self._replace_replica, DeleteClaim: self._delete_claim,
             Scale: self._scale, Restart: self._restart,
         }  # fmt: skip
         checked = False
@@ -227,8 +234,26 @@ class Executor:
 
     async def _delete_pod(self, action: DeletePod, target: Target, _: Done) -> bool:
         return await self._kube.delete(
-            api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=action.name, uid=action.uid
-        )
+            api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=action.name,
+            uid=action.uid, at_once=action.at_once,
+        )  # fmt: skip
+
+    async def _replace_replica(self, action: ReplaceReplica, target: Target, done: Done) -> bool:
+        access = target.access
+        token = access.token if access is not None else None
+        if access is None or token is None:
+            raise Transient("ReplicaUnreachable", "the coordinators' admin API has no known address or token")
+        hosts = {ordinal_of(pod): host for pod, host in access.hosts.items()}
+        refused = await self._replacing.replace(action, hosts=hosts, token=token)
+        done.not_replaced = done.not_replaced or refused
+        return refused is None
+
+    async def _delete_claim(self, action: DeleteClaim, target: Target, done: Done) -> bool:
+        found = await self._replacing.delete_claim(action, target.key.namespace)
+        if isinstance(found, OperatorError):
+            done.not_replaced = done.not_replaced or found
+            return False
+        return found
 
     async def _grow_claim(self, action: GrowClaim, target: Target, done: Done) -> bool:
         refused = await self._growth.grow(action, target.key.namespace)
@@ -297,6 +322,10 @@ def _subject(action: Action) -> str:
             return f"{action.kind} {action.name}"
         case Drain() | Undrain():
             return f"Pod {action.pod}"
+        case ReplaceReplica():
+            return f"Pod {action.pod}: data folder {action.folder}"
+        case DeleteClaim():
+            return f"PersistentVolumeClaim {action.name}"
         case EvictPod() | DeletePod():
             return f"Pod {action.name}"
         case GrowClaim():

@@ -10,7 +10,7 @@ from typing import Any
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import OperatorError, Refused
-from muster_operator.plan.conditions import Finding, merged
+from muster_operator.plan.conditions import Finding, condition, finding, merged
 
 _REASONS = {str(one): one for one in (Reason.NAME_TAKEN, Reason.STORAGE_REFUSED, Reason.NAMESPACE_NOT_SERVED)}
 
@@ -42,6 +42,19 @@ def with_failure(
     if isinstance(error, InvalidObject) or planned is not None:
         base["observedGeneration"] = generation
     return base
+
+
+def with_refused_replacement(
+    stored: Mapping[str, Any], planned: Mapping[str, Any], error: OperatorError, *, generation: int, now_ms: int
+) -> dict[str, Any]:
+    """`planned` with the reason why a lost replica was not replaced in its condition VolumeLost. Nothing else suffers
+    from it, so no other condition changes."""
+    before = condition(planned, ClusterCondition.VOLUME_LOST)
+    message = f"{before.get('message', '')}; refused for now: {error.message}"
+    refused = finding(ClusterCondition.VOLUME_LOST, True, Reason.REPLACEMENT_REFUSED, message)
+    told = merged(stored, [refused], generation=generation, now_ms=now_ms)
+    kept = [told[0] if one["type"] == told[0]["type"] else one for one in planned["conditions"]]
+    return {**planned, "conditions": kept}
 
 
 def _finding(error: OperatorError | InvalidObject) -> Finding:

@@ -19,6 +19,7 @@ from muster_operator.kube.views import controller_uid, node_addresses, owner_vie
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.observe_volumes import observe_volumes
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
 from muster_operator.world.views import PodView, StatefulSetView, Unknown
 
@@ -61,13 +62,16 @@ async def observe_cluster(
     )
     access = Access(token=_token(secret), hosts=hosts_of(statefulset))
     found = statefulset.pods if isinstance(statefulset, StatefulSetView) else ()
-    replicas = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
+    views = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
+    replicas = dict(zip((pod.name for pod in found), views, strict=True))
+    storage = await observe_volumes(owner, statefulset, replicas, kube=kube, now_ms=clock.wall_ms())
     world = ClusterWorld(
         owner=owner,
         spec=spec,
         statefulset=statefulset,
         children=children,
-        replicas=dict(zip((pod.name for pod in found), replicas, strict=True)),
+        replicas=replicas,
+        storage=storage,
         node_addresses=node_addresses(pods) if spec.external_listeners else {},
         now_ms=clock.wall_ms(),
     )

@@ -1,11 +1,12 @@
 """One CoordinatorCluster and what surrounds it, as observed in one pass."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.world.views import OwnerView, StatefulSetView, Unknown
+from muster_operator.world.volumes import StorageView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,19 @@ class RaftGroupView:
     applied_index: int
     match: Mapping[int, int]
     """Broker id → index known to be on it. On the leader only."""
+    bindings: Mapping[int, int | None] = field(default_factory=dict)
+    """Broker id → which of its data folders votes, by `Seat.binding`; None while that changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One broker id, as a replica's image of the cluster has it."""
+
+    folder: str | None
+    """uuid of the data folder that is bound to it, in hex; None: the last one is gone for good, and it waits for a new
+    one."""
+    binding: int
+    """How often its data folder was replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +60,12 @@ class ReplicaView:
     version: str | None = None
     feature_level: int | None = None
     """The cluster's feature level; None before the cluster is formed."""
+    folder: str | None = None
+    """uuid of the data folder that it runs on, in hex; None: coordinators of earlier releases do not report it."""
+    seats: Mapping[int, Seat] = field(default_factory=dict)
+    """By broker id, for those that have registered."""
+    groups_to_change: int = 0
+    """Raft groups led by it that have not taken in a replaced replica's new data folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +80,7 @@ class ClusterWorld:
     node_addresses: Mapping[str, str] | Unknown
     """Node name → address, for external NodePort listeners; {} if there are none."""
     now_ms: int
+    storage: Mapping[str, StorageView] = field(default_factory=dict)
+    """By pod name: what was read about the storage of the ordinals that had to be looked at (`plan.volume_records`)."""
     must_wait: str | None = None
     """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

@@ -121,3 +121,5 @@ class OwnerView:
     """Annotation `muster.dev/restarted-at`."""
     status: Mapping[str, Any]
     """`.status` as stored now, `{}` before the first write: it keeps the `lastTransitionTime`s."""
+    replace_folder: str | None = None
+    """Annotation `muster.dev/replace-folder`."""

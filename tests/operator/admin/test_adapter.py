@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_operator.admin.adapter import AdminAdapter
-from muster_operator.world.cluster import ReplicaView
+from muster_operator.errors import Refused
+from muster_operator.world.cluster import ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster, wait_until
@@ -105,3 +106,21 @@ def test_group_facts_are_found_whoever_is_asked_first(cluster: MusterCluster) ->
     nobody = ask(lambda it: it.group_facts(hosts=hosts(cluster), token=token(cluster), group_id="nobody"))
     assert isinstance(nobody, Unknown)
     assert nobody.reason == "GroupNotFound"
+
+
+def test_a_replica_that_lives_is_not_replaced_wherever_the_leader_is_and_the_coordinators_say_why(
+    cluster: MusterCluster,
+) -> None:
+    """Real words, asked at each of the three first: whoever does not lead names the leader."""
+    folder = replica(cluster, 2).folder
+    assert folder is not None
+    assert replica(cluster, 0).seats[2] == Seat(folder=folder, binding=0)
+    for first in range(3):
+
+        def refused(it: AdminAdapter, first: int = first) -> Awaitable[None]:
+            return it.replace(hosts=hosts(cluster), token=token(cluster), first=first, broker=2, folder=folder)
+
+        with pytest.raises(Refused, match=r"connected, so it is not lost|feature level") as error:
+            ask(refused)
+        assert error.value.reason == "ReplicaRefuses"
+    assert all(group.bindings == {0: 0, 1: 0, 2: 0} for group in replica(cluster, 0).groups)

@@ -1,7 +1,10 @@
 """Answers of the admin API as views, where the numbers have a meaning of their own."""
 
+from typing import Any
+
+import pytest
 from muster_operator.admin.decode import group_facts, replica_view
-from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.cluster import ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 
@@ -27,3 +30,47 @@ def test_a_low_disk_is_seen_and_a_release_that_does_not_tell_of_disks_has_room()
         assert isinstance(view, ReplicaView)
         assert view.disk_low is seen
     assert isinstance(replica_view("c-1", 1, status | {"disk": {}}, partitions), Unknown)
+
+
+STATUS: dict[str, Any] = {
+    "broker": 1, "ready": True, "not_ready": [], "cluster_id": "c", "drain": {"phase": "idle", "left": 0},
+    "leaderships": 4,
+}  # fmt: skip
+GROUP: dict[str, Any] = {
+    "group": 3, "topic": None, "partition": None, "role": "leader", "term": 2, "leader": 1, "voters": [0, 1],
+    "last_index": 9, "commit": 9, "applied": 9, "match": {"0": 9},
+}  # fmt: skip
+FOLDER = "0af3" * 8
+
+
+def view_of(status: dict[str, Any], *groups: dict[str, Any]) -> Any:
+    return replica_view("c-1", 1, STATUS | status, {"broker": 1, "partitions": list(groups)})
+
+
+def test_folders_and_whose_place_waits_for_one() -> None:
+    brokers = [
+        {"broker": 0, "replica_uuid": FOLDER, "binding": 0}, {"broker": 1, "replica_uuid": None, "binding": 2},
+        {"broker": 2},
+    ]  # fmt: skip
+    view = view_of({"replica_uuid": FOLDER, "brokers": brokers, "groups_to_change": 7})
+    assert (view.folder, view.groups_to_change) == (FOLDER, 7)
+    assert view.seats == {0: Seat(folder=FOLDER, binding=0), 1: Seat(folder=None, binding=2)}
+
+
+def test_a_release_that_tells_no_folders_has_none() -> None:
+    view = view_of({"brokers": [{"broker": 0, "alive": True}]}, GROUP)
+    assert isinstance(view, ReplicaView)
+    assert (view.folder, view.seats, view.groups_to_change, view.groups[0].bindings) == (None, {}, 0, {})
+
+
+@pytest.mark.parametrize("folder", ["", "xyz", FOLDER.upper(), FOLDER + "0", "../../secrets", 7, ["a"]])
+def test_what_is_no_uuid_of_a_folder_is_not_understood(folder: object) -> None:
+    """It would go into a path, a status and a message."""
+    assert isinstance(view_of({"replica_uuid": folder}), Unknown)
+    assert isinstance(view_of({"brokers": [{"broker": 0, "replica_uuid": folder, "binding": 0}]}), Unknown)
+
+
+def test_which_folder_votes_and_that_it_changes() -> None:
+    view = view_of({}, GROUP | {"bindings": {"0": 1, "1": None}})
+    assert view.groups[0].bindings == {0: 1, 1: None}
+    assert isinstance(view_of({}, GROUP | {"bindings": {"0": "1"}}), Unknown)

@@ -29,6 +29,7 @@ class World:
         self.fake = fake or FakeKube()
         self.controllers = FakeControllers(self.fake, self.clock)
         self.admin = FakeAdmin(self.fake)
+        self.controllers.stays_out = self.admin.stays_out
         self.kafka = FakeKafka(self.fake)
         self.core: Core | None = None
         self.metrics = Metrics()

@@ -1,13 +1,13 @@
 """What Kubernetes' own controllers and a kubelet would do next, one step at a time, against a fake API server.
 
-StatefulSets (Parallel; OnDelete and RollingUpdate by revision and partition), Deployments and Rollouts (one more pod
-than wanted while they roll, one new pod a step), pods that start and end, statuses. A revision is a
-hash of the
-pod template; `broken_images` never become Ready.
+StatefulSets (Parallel; OnDelete and RollingUpdate by revision and partition), their claims and volumes, Deployments and
+Rollouts (one more pod than wanted while they roll, one new pod a step), pods that start and end, statuses. A revision
+is a hash of the pod template; `broken_images` never become Ready.
 """
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 from muster_operator import naming
@@ -25,8 +25,11 @@ class FakeControllers:
         self.broken_images: set[str] = set()
         self.cut_off: set[str] = set()
         """Pods on a node that does not answer: they never finish terminating."""
+        self.stays_out: Callable[[str], bool] = lambda pod: False
+        """Pods whose readiness probe fails."""
         self._addresses = 0
         self._births = 0
+        self._volumes = 0
         self._templates: dict[str, Object] = {}
         """Revision → pod template."""
 
@@ -35,9 +38,16 @@ class FakeControllers:
         for (kind, _, name), live in list(self._kube.objects.items()):
             if kind == "Pod" and "deletionTimestamp" in live["metadata"] and name not in self.cut_off:
                 self._kube.remove(*_key(live))
-        for (kind, _, _), live in list(self._kube.objects.items()):
+        pods = {name for kind, _, name in self._kube.objects if kind == "Pod"}
+        for (kind, _, name), live in list(self._kube.objects.items()):
+            ends = kind == "PersistentVolumeClaim" and "deletionTimestamp" in live["metadata"]
+            if ends and name.partition("-")[2] not in pods:
+                self._kube.remove(*_key(live))
+        for (kind, _, name), live in list(self._kube.objects.items()):
             if kind == "Pod" and not live.get("status", {}).get("podIP"):
                 self._start(live)
+            elif kind == "Pod" and self._mountable(live) and self.stays_out(name) == self._ready(live):
+                self._probe(live, ready=not self.stays_out(name))
         for (kind, _, _), live in list(self._kube.objects.items()):
             if kind == "StatefulSet":
                 self._statefulset(live)
@@ -60,7 +70,7 @@ class FakeControllers:
         }
         for ordinal in range(wanted):
             pod = naming.pod_name(name, ordinal)
-            if pod not in pods:
+            if pod not in pods and self._claims(sts, pod):
                 pods[pod] = self._create(sts, pod, revision if ordinal >= partition else current)
         for pod, live in list(pods.items()):
             if naming.ordinal_of(pod) >= wanted:
@@ -79,6 +89,47 @@ class FakeControllers:
             "currentRevision": current,
         }
         self._kube.edit(*_key(sts), lambda one: one.update(status=status))
+
+    def _claims(self, sts: Object, pod: str) -> bool:
+        """Make and bind a pod's claims. False: an old one has to go first."""
+        namespace = sts["metadata"]["namespace"]
+        for template in sts["spec"].get("volumeClaimTemplates") or ():
+            name = f"{template['metadata']['name']}-{pod}"
+            live = self._kube.objects.get(("PersistentVolumeClaim", namespace, name))
+            if live is not None and "deletionTimestamp" in live["metadata"]:
+                return False
+            if live is None:
+                self._volumes += 1
+                if self._volumes == 1:
+                    self._node()
+                volume = f"pv-{self._volumes}"
+                affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["host-1"]}]}]}}  # fmt: skip
+                self._kube.put(
+                    {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume, "namespace": ""},
+                     "spec": {"nodeAffinity": affinity}}
+                )  # fmt: skip
+                self._kube.put(
+                    {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                     "metadata": {"name": name, "namespace": namespace,
+                                  "labels": dict(template["metadata"].get("labels") or {})},
+                     "spec": {**template["spec"], "volumeName": volume}, "status": {"phase": "Bound"}}
+                )  # fmt: skip
+        return True
+
+    def _node(self) -> None:
+        labels = {"kubernetes.io/hostname": "host-1"}
+        metadata = {"name": "node-1", "namespace": "", "labels": labels}
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self._kube.put({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
+
+    def _mountable(self, pod: Object) -> bool:
+        """Its claim's volume exists, or it has no claim."""
+        claim = self._kube.objects.get(
+            ("PersistentVolumeClaim", pod["metadata"]["namespace"], f"data-{pod['metadata']['name']}")
+        )
+        volume = None if claim is None else claim["spec"].get("volumeName")
+        return volume is None or ("PersistentVolume", "", volume) in self._kube.objects
 
     def _deployment(self, live: Object) -> None:
         """One ReplicaSet for each template: the newest has the wanted number, one more than it while others go."""
@@ -153,6 +204,7 @@ class FakeControllers:
                 "kind": "Pod",
                 "metadata": {
                     "name": pod,
+                    "creationTimestamp": _timestamp(self._clock.wall_ms()),
                     "namespace": sts["metadata"]["namespace"],
                     "labels": {**template["metadata"].get("labels", {}), naming.REVISION_LABEL: revision},
                     "annotations": dict(template["metadata"].get("annotations", {})),
@@ -169,6 +221,8 @@ class FakeControllers:
     def _start(self, pod: Object) -> None:
         self._addresses += 1
         image = pod["spec"]["containers"][0]["image"]
+        if not self._mountable(pod):
+            return
         good = image not in self.broken_images
         now = _timestamp(self._clock.wall_ms() - 60_000)  # long enough ago for minReadySeconds
         status: Object = {
@@ -182,6 +236,13 @@ class FakeControllers:
             ],
         }  # fmt: skip
         self._kube.edit(*_key(pod), lambda one: one.update(status=status))
+
+    def _probe(self, pod: Object, *, ready: bool) -> None:
+        if pod["spec"]["containers"][0]["image"] in self.broken_images or "deletionTimestamp" in pod["metadata"]:
+            return
+        now = _timestamp(self._clock.wall_ms() - (60_000 if ready else 0))
+        told = [{"type": "Ready", "status": str(ready), "lastTransitionTime": now}]
+        self._kube.edit(*_key(pod), lambda one: one["status"].update(conditions=told))
 
     def _ready(self, pod: Object) -> bool:
         conditions = pod.get("status", {}).get("conditions") or ()

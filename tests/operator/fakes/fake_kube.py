@@ -150,12 +150,19 @@ class FakeKube:
             "restart", kind, namespace, name, {"spec": {"restartAt": at} if kind == "Rollout" else template}
         )
 
-    async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
+    async def delete(
+        self, *, api_version: str, kind: str, namespace: str, name: str, uid: str, at_once: bool = False
+    ) -> bool:
         self.calls.append(("delete", kind, name))
+        if ("delete", kind) in self.refuse:
+            raise Refused("Forbidden", self.refuse["delete", kind])
         live = self.objects.get((kind, namespace, name))
         if live is None or live["metadata"]["uid"] != uid:
             return False
-        self._end(live)
+        if at_once:
+            self.remove(kind, namespace, name)
+        else:
+            self._end(live)
         return True
 
     async def evict(self, *, namespace: str, pod: str, uid: str) -> bool:
@@ -260,8 +267,9 @@ class FakeKube:
         return copy.deepcopy(new)
 
     def _end(self, live: Object) -> None:
-        """Delete: a pod that a node runs goes through termination, anything else is gone."""
-        if live["kind"] == "Pod" and (live.get("spec") or {}).get("nodeName"):
+        """Delete: a pod that a node runs goes through termination, a claim waits for its pod, anything else is gone."""
+        on_node = live["kind"] == "Pod" and (live.get("spec") or {}).get("nodeName")
+        if on_node or live["kind"] == "PersistentVolumeClaim":
             if "deletionTimestamp" not in live["metadata"]:
                 self.edit(*_key(live), lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
             return

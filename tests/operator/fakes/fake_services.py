@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.world.cluster import RaftGroupView, ReplicaView
+from muster_operator.errors import OperatorError, Refused
+from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
 from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 from muster_operator.world.views import Unknown
 
@@ -33,6 +34,13 @@ class FakeAdmin:
         self.versions: dict[str, str] = {}
         """Image → release that its pods say they are; else 0.1.0."""
         self.feature_level = 2
+        self.folders: dict[str, str] = {}
+        """Claim's uid → data folder on its volume."""
+        self.seats: dict[str, dict[int, Seat]] = {}
+        """By cluster."""
+        self.gone: set[str] = set()
+        self.refusal: OperatorError | None = None
+        """What a replacement is answered."""
 
     def _pod(self, pod: str) -> Mapping[str, object] | None:
         return next(
@@ -57,6 +65,11 @@ class FakeAdmin:
             if leader not in alive and alive:
                 self.leaders[group] = alive[0]
         drained = live["metadata"]["uid"] in self.drained
+        if self.stays_out(pod):
+            return ReplicaView(
+                pod=pod, broker_id=broker, ready=False, not_ready=("emptied, stays out",), cluster_id=None,
+                drain_phase="idle", leaderships=0, groups=(), version="0.1.0", folder=self._folder(pod),
+            )  # fmt: skip
         return ReplicaView(
             pod=pod,
             broker_id=broker,
@@ -65,10 +78,44 @@ class FakeAdmin:
             cluster_id="c",
             drain_phase="drained" if drained else "idle",
             leaderships=sum(one == broker for one in self.leaders.values()),
-            groups=tuple(self._group(group, broker) for group in self.leaders),
+            groups=tuple(self._group(group, broker, _cluster(pod)) for group in self.leaders),
             version=self.versions.get(str(_image(live)), "0.1.0"),
             feature_level=self.feature_level,
+            folder=self._folder(pod),
+            seats=dict(self.seats.get(_cluster(pod), {})),
         )
+
+    def stays_out(self, pod: str) -> bool:
+        """It runs on another data folder than the one that is bound to its id. The first one of an id is bound, and
+        the next one after a replacement."""
+        folder, broker = self._folder(pod), naming.ordinal_of(pod)
+        if folder is None:
+            return False
+        seats = self.seats.setdefault(_cluster(pod), {})
+        seat = seats.setdefault(broker, Seat(folder=folder, binding=0))
+        if seat.folder is None and folder not in self.gone:
+            seat = seats[broker] = Seat(folder=folder, binding=seat.binding)
+        return seat.folder != folder
+
+    def _folder(self, pod: str) -> str | None:
+        """None: there is no claim. One that is new is empty, so its process makes a folder."""
+        for (kind, _, name), live in self._kube.objects.items():
+            if (kind, name) == ("PersistentVolumeClaim", f"data-{pod}"):
+                return self.folders.setdefault(live["metadata"]["uid"], f"{len(self.folders) + 1:032x}")
+        return None
+
+    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+        self.journal.append(f"replace {broker} {folder}")
+        if self.refusal is not None:
+            raise self.refusal
+        seats = self.seats[_cluster(self._at(hosts[first]))]
+        if folder in self.gone:
+            return
+        seat = seats[broker]
+        if seat.folder != folder:
+            raise Refused("ReplicaRefuses", "another folder is bound")
+        self.gone.add(folder)
+        seats[broker] = Seat(folder=None, binding=seat.binding + 1)
 
     async def drain(self, *, host: str, token: str) -> None:
         pod = self._at(host)
@@ -98,9 +145,10 @@ class FakeAdmin:
             and live["metadata"].get("labels", {}).get(naming.COMPONENT_LABEL) == naming.COORDINATOR
             and (live.get("status") or {}).get("phase") == "Running"
             and "deletionTimestamp" not in live["metadata"]
+            and not self.stays_out(name)
         )
 
-    def _group(self, group: int, broker: int) -> RaftGroupView:
+    def _group(self, group: int, broker: int, cluster: str) -> RaftGroupView:
         leads = self.leaders[group] == broker
         alive = self._alive()
         return RaftGroupView(
@@ -115,7 +163,15 @@ class FakeAdmin:
             commit_index=100,
             applied_index=100,
             match={one: 100 if one in alive else 0 for one in range(self.replicas)} if leads else {},
+            bindings={
+                one: seat.binding if seat.folder else seat.binding - 1
+                for one, seat in self.seats.get(cluster, {}).items()
+            },
         )
+
+
+def _cluster(pod: str) -> str:
+    return pod.rpartition("-")[0]
 
 
 def _image(pod: Mapping[str, Any]) -> str:

@@ -144,6 +144,28 @@ async def delete_takes_only_the_object_of_that_uid(kube: Kube, namespace: str) -
     assert not await kube.delete(**stale)
 
 
+async def a_pod_whose_node_does_not_answer_goes_at_once_or_never(kube: Kube, namespace: str) -> None:
+    made = pod(namespace, "p")
+    await kube.create({**made, "spec": {**made["spec"], "nodeName": "nowhere"}})
+    found = await kube.get(**POD, namespace=namespace, name="p")
+    assert found is not None
+    here = {**POD, "namespace": namespace, "name": "p"}
+    assert await kube.delete(**here, uid=found["metadata"]["uid"])
+    left = await kube.get(**here)
+    assert left is not None
+    assert left["metadata"]["deletionTimestamp"], "it waits for its node"
+    assert not await kube.delete(**here, uid="00000000-0000-0000-0000-000000000000", at_once=True)
+    assert await kube.delete(**here, uid=found["metadata"]["uid"], at_once=True)
+    assert await kube.get(**here) is None
+
+
+async def what_belongs_to_no_namespace_is_read_without_one(kube: Kube, namespace: str) -> None:
+    """Whether a volume exists, and by host names whether a node does; none of either is no error."""
+    assert await kube.get(api_version="v1", kind="PersistentVolume", namespace="", name=namespace) is None
+    hosts = "kubernetes.io/hostname in (nobody,nowhere)"
+    assert list(await kube.list(api_version="v1", kind="Node", namespace="", selector=hosts)) == []
+
+
 async def an_eviction_takes_only_the_pod_of_that_uid(kube: Kube, namespace: str) -> None:
     await kube.create(pod(namespace, "p"))
     made = await kube.get(**POD, namespace=namespace, name="p")
@@ -253,6 +275,8 @@ EXPECTATIONS = (
     applying_the_spec_leaves_the_status,
     create_says_when_it_exists,
     delete_takes_only_the_object_of_that_uid,
+    a_pod_whose_node_does_not_answer_goes_at_once_or_never,
+    what_belongs_to_no_namespace_is_read_without_one,
     an_eviction_takes_only_the_pod_of_that_uid,
     replace_needs_the_version_that_was_read,
     patch_says_when_there_is_nothing,

@@ -5,7 +5,7 @@ import json
 import pytest
 from muster_operator.errors import Conflict, Refused, Transient
 from muster_operator.kube.answers import decode, failure, is_blocked_by_budget
-from muster_operator.kube.views import epoch_ms, pod_view, statefulset_view
+from muster_operator.kube.views import claim_view, epoch_ms, host_names, node_view, pod_view, statefulset_view
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,71 @@ def test_a_pod_that_cannot_start() -> None:
     )  # fmt: skip
     assert (view.waiting_reason, view.restarts, view.ready_since_ms) == ("CrashLoopBackOff", 4, None)
     assert view.unready_since_ms == epoch_ms("2026-01-01T00:00:01Z") == 1_767_225_601_000
+
+
+LABELS = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/instance": "c"}
+
+
+def claim(**metadata: object) -> dict[str, object]:
+    return {"metadata": {"name": "data-c-0", "uid": "u", **metadata}, "spec": {}, "status": {}}
+
+
+def test_a_claim_is_ours_by_its_labels_and_is_no_other_controllers() -> None:
+    def ours(**metadata: object) -> bool:
+        return claim_view(claim(**metadata), labels=LABELS, statefulset_uid="sts").ours
+
+    assert ours(labels={**LABELS, "more": "of a user"})
+    assert ours(labels=LABELS, ownerReferences=[{"uid": "sts", "controller": True}])
+    assert ours(labels=LABELS, ownerReferences=[{"uid": "somebody", "controller": False}])
+    assert not ours()
+    assert not ours(labels={**LABELS, "app.kubernetes.io/instance": "another"})
+    assert not ours(labels=LABELS, ownerReferences=[{"uid": "somebody", "controller": True}])
+
+
+def test_a_claim_that_nobody_has_bound_yet() -> None:
+    view = claim_view(claim(deletionTimestamp="2026-01-01T00:00:00Z"), labels={}, statefulset_uid="s")
+    assert (view.phase, view.volume, view.terminating) == ("Pending", None, True)
+
+
+def affinity(*terms: list[dict[str, object]]) -> dict[str, object]:
+    return {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": one} for one in terms]}}}}
+
+
+def host(*names: str, operator: str = "In") -> dict[str, object]:
+    return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(names)}
+
+
+ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("volume", "names"),
+    [
+        (affinity([host("a")]), ("a",)),
+        (affinity([host("a", "b")], [ZONE, host("c")]), ("a", "b", "c")),
+        (affinity([ZONE]), None),
+        (affinity([host("a")], [ZONE]), None),
+        (affinity([host("a", operator="NotIn")]), None),
+        (affinity([{"key": "kubernetes.io/hostname", "operator": "Exists"}]), None),
+        (affinity([host()]), None),
+        (affinity(), None),
+        ({"spec": {"nodeAffinity": {}}}, None),
+        ({"spec": {"hostPath": {"path": "/x"}}}, None),
+        ({}, None),
+    ],
+)
+def test_only_a_volume_of_named_hosts_can_be_lost_with_its_node(
+    volume: dict[str, object], names: tuple[str, ...] | None
+) -> None:
+    """A zone without nodes may have some again in a minute."""
+    assert host_names(volume) == names
+
+
+def test_a_node_is_ready_when_it_says_so() -> None:
+    def ready(*conditions: dict[str, str]) -> bool:
+        return node_view({"metadata": {"name": "n"}, "status": {"conditions": list(conditions)}}).ready
+
+    assert ready({"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"})
+    assert not ready({"type": "Ready", "status": "Unknown"})
+    assert not ready({"type": "DiskPressure", "status": "True"})
+    assert not ready()

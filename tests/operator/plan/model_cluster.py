@@ -17,17 +17,23 @@ from muster_operator.plan.actions import (
     Action,
     Apply,
     DeleteChild,
+    DeleteClaim,
     DeletePod,
     Drain,
     EnsureSecret,
     EvictPod,
     Plan,
+    ReplaceReplica,
     Undrain,
 )
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.settings import PlanSettings
+from muster_operator.plan.volume_records import Look, looks
 from muster_operator.world.cluster import ClusterWorld, RaftGroupView, ReplicaView
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+from muster_operator.world.volumes import StorageView
+
+from tests.operator.plan.model_volumes import Volumes
 
 TICK_MS = 2_000
 TICKS_TO_STOP = 2
@@ -58,11 +64,14 @@ class Pod:
     crashes: int = 0
     drain: str = "idle"
     cut_off: bool = False
+    folder: str | None = None
+    """The data folder that its process runs on; None: its volume cannot be mounted."""
 
     @property
     def runs(self) -> bool:
-        """Its process does its work."""
-        return self.image not in BAD_IMAGES and self.age >= 1 and not self.cut_off and self.stopping is None
+        """Its process does its work, or says why not."""
+        starts = self.image not in BAD_IMAGES and self.folder is not None
+        return starts and self.age >= 1 and not self.cut_off and self.stopping is None
 
 
 @dataclass(slots=True)
@@ -97,6 +106,11 @@ class ModelCluster:
     """(ms, disruptive action) as carried out."""
     templates: list[str] = field(default_factory=list)
     uids: Iterator[int] = field(default_factory=lambda: iter(range(1, 10_000)))
+    volumes: Volumes = field(default_factory=lambda: Volumes(uids=iter(range(1, 10_000))))
+    replace_lost: bool = True
+    replace_folder: str | None = None
+    refusal: str = ""
+    """What the coordinators say to a replacement; "": they agree."""
 
     # What the product sees.
 
@@ -104,17 +118,31 @@ class ModelCluster:
         owner = OwnerView(
             name="c", namespace="ns", uid="owner-1", generation=self.generation, resource_version="1",
             deleting=False, paused=self.paused, restarted_at=self.restarted_at, status=self.status,
+            replace_folder=self.replace_folder,
         )  # fmt: skip
-        document = {"metadata": {"name": "c"}, "spec": {"replicas": self.replicas, "image": self.image}}
+        spec = {"replicas": self.replicas, "image": self.image, "replaceLostReplicas": self.replace_lost}
+        document = {"metadata": {"name": "c"}, "spec": spec}
         statefulset = self._statefulset()
+        replicas = {pod.name: self._replica(pod.ordinal) for pod in statefulset.pods} if statefulset else {}
         return ClusterWorld(
             owner=owner,
             spec=parse_cluster(document),
             statefulset=statefulset,
             children=dict(self.live),
-            replicas={pod.name: self._replica(pod.ordinal) for pod in statefulset.pods} if statefulset else {},
+            replicas=replicas,
             node_addresses={},
             now_ms=self.now_ms,
+            storage={
+                name: self._storage(naming.ordinal_of(name), look)
+                for name, look in looks(statefulset, replicas, self.status, self.now_ms).items()
+            },
+        )
+
+    def _storage(self, ordinal: int, look: Look) -> StorageView:
+        pod = self.pods.get(ordinal)
+        there = pod is not None and pod.stopping is None
+        return self.volumes.view(
+            ordinal, volume_read=look is Look.VOLUME, pod_uid=pod.uid if pod is not None and there else None
         )
 
     def _statefulset(self) -> StatefulSetView | None:
@@ -132,7 +160,7 @@ class ModelCluster:
         waiting = BAD_IMAGES.get(pod.image)
         return PodView(
             name=f"c-{pod.ordinal}", uid=pod.uid, ordinal=pod.ordinal, revision=pod.revision,
-            phase="Pending" if waiting == "ImagePullBackOff" or pod.age < 1 else "Running",
+            phase="Pending" if waiting == "ImagePullBackOff" or pod.age < 1 or pod.folder is None else "Running",
             ready=pod.ready, ready_since_ms=pod.changed_ms if pod.ready else None,
             terminating=pod.stopping is not None, node=f"node-{pod.ordinal}",
             waiting_reason=waiting if pod.age >= 2 else None, unschedulable=False, restarts=pod.crashes,
@@ -144,17 +172,21 @@ class ModelCluster:
         pod = self.pods[ordinal]
         if not pod.runs or ordinal in self.silent:
             return Unknown(reason="Unreachable", message=f"c-{ordinal} did not answer")
+        joined = self.joined(ordinal)
         return ReplicaView(
             pod=f"c-{ordinal}",
             broker_id=ordinal,
             ready=pod.ready,
-            not_ready=() if pod.ready else ("not caught up yet",),
-            cluster_id="cluster-1" if self.formed else None,
+            not_ready=() if pod.ready else ("not caught up yet" if joined else "stays out",),
+            cluster_id="cluster-1" if joined else None,
             drain_phase=pod.drain,
             leaderships=len(self.leads(ordinal)),
-            groups=tuple(self._raft(raft, ordinal) for raft in self.rafts),
+            groups=tuple(self._raft(raft, ordinal) for raft in self.rafts) if joined else (),
             version="0.1.0",
-            feature_level=2 if self.formed else None,
+            feature_level=2 if joined else None,
+            folder=pod.folder,
+            seats=dict(self.volumes.seats) if joined else {},
+            groups_to_change=self.volumes.to_change(self.leads(ordinal)),
         )
 
     def _raft(self, raft: Raft, ordinal: int) -> RaftGroupView:
@@ -165,6 +197,7 @@ class ModelCluster:
             role="leader" if leads else "follower", term=raft.term, leader=raft.leader,
             voters=tuple(range(self.made)), last_index=raft.last if leads else raft.match[ordinal],
             commit_index=0, applied_index=0, match=dict(raft.match) if leads else {},
+            bindings=self.volumes.bindings(raft.number),
         )  # fmt: skip
 
     # The truth.
@@ -179,15 +212,29 @@ class ModelCluster:
     def update_revision(self) -> str:
         return self._revision(self.live["StatefulSet", "c"])
 
+    def joined(self, ordinal: int) -> bool:
+        """Its process runs, on the data folder that is bound to its id."""
+        pod = self.pods.get(ordinal)
+        return pod is not None and pod.runs and self.volumes.takes_part(ordinal, pod.folder)
+
+    def votes(self, ordinal: int, raft: Raft) -> bool:
+        return self.joined(ordinal) and self.volumes.is_member(raft.number, ordinal)
+
     def leads(self, ordinal: int) -> list[int]:
         return [raft.number for raft in self.rafts if raft.leader == ordinal]
 
     def majority_without(self, ordinal: int | None) -> bool:
         """Every Raft group has a majority of voters that work and have what its leader has, `ordinal` left out."""
         need = self.made // 2 + 1
-        able = {one for one, pod in self.pods.items() if pod.runs and one != ordinal}
         return all(
-            sum(1 for one in able if raft.last - raft.match[one] <= SETTINGS.caught_up_entries_max) >= need
+            sum(
+                1
+                for one in self.pods
+                if one != ordinal
+                and self.votes(one, raft)
+                and raft.last - raft.match[one] <= SETTINGS.caught_up_entries_max
+            )
+            >= need
             for raft in self.rafts
         )
 
@@ -234,12 +281,34 @@ class ModelCluster:
             case EvictPod() | DeletePod():
                 pod = self._named(action.name)
                 assert pod.uid == action.uid
-                budget_forbids = pod.ready and len(self.away()) > 0
+                budget_forbids = pod.ready and len(self.away()) >= self._budget()
                 if isinstance(action, DeletePod) or not budget_forbids:
                     self.log.append((self.now_ms, f"{type(action).__name__} {action.name}"))
-                    self._stop(pod)
+                    if isinstance(action, DeletePod) and action.at_once:
+                        assert not pod.runs, "a process would go on without its pod"
+                        del self.pods[pod.ordinal]
+                    elif pod.stopping is None:
+                        self._stop(pod)
+            case ReplaceReplica():
+                self._replace(action)
+            case DeleteClaim():
+                self.log.append((self.now_ms, f"DeleteClaim {action.name}"))
+                self.volumes.delete(action.name, action.uid)
             case _:
                 raise AssertionError(action)
+
+    def _replace(self, action: ReplaceReplica) -> None:
+        """As the controller's leader judges it (ADR 38)."""
+        asked = action.folder == self.replace_folder
+        assert asked or action.broker in self.volumes.lost() or action.folder in self.volumes.gone, "it is not lost"
+        assert self.rafts[0].leader == action.leader
+        if self.refusal or self.joined(action.broker) or not self.majority_without(action.broker):
+            return
+        self.log.append((self.now_ms, f"replace {action.pod}"))
+        self.volumes.declare_gone(action.broker, action.folder)
+
+    def _budget(self) -> int:
+        return int(self.live["PodDisruptionBudget", "c"]["spec"]["maxUnavailable"])
 
     def _apply(self, manifest: Mapping[str, Any]) -> None:
         key = manifest["kind"], manifest["metadata"]["name"]
@@ -269,6 +338,7 @@ class ModelCluster:
         self._kubelets()
         self._form()
         self._raft_round()
+        self._take_in()
         self._drains()
 
     def _controller(self, live: Mapping[str, Any]) -> None:
@@ -277,8 +347,11 @@ class ModelCluster:
                 pod.stopping -= 1
                 if pod.stopping <= 0:
                     del self.pods[ordinal]
+        for ordinal, claim in list(self.volumes.claims.items()):
+            if claim.terminating and ordinal not in self.pods:
+                del self.volumes.claims[ordinal]
         for ordinal in range(live["spec"]["replicas"]):
-            if ordinal not in self.pods:
+            if ordinal not in self.pods and self.volumes.provide(ordinal):
                 container = live["spec"]["template"]["spec"]["containers"][0]
                 self.pods[ordinal] = Pod(
                     ordinal=ordinal, uid=f"pod-{next(self.uids)}", revision=self._revision(live),
@@ -287,13 +360,15 @@ class ModelCluster:
                 )  # fmt: skip
 
     def _kubelets(self) -> None:
-        running = sum(pod.runs for pod in self.pods.values())
+        running = sum(self.joined(one) for one in self.pods)
         for pod in self.pods.values():
             pod.age += 1
+            if pod.folder is None and pod.stopping is None:
+                pod.folder = self.volumes.mount(pod.ordinal)
             if pod.image == "bad-crash" and pod.age % 4 == 0:
                 pod.crashes += 1
             majority = running >= self.made // 2 + 1
-            ready = pod.runs and self.formed and pod.age >= TICKS_TO_START and (pod.ready or majority)
+            ready = self.joined(pod.ordinal) and pod.age >= TICKS_TO_START and (pod.ready or majority)
             if ready != pod.ready:
                 pod.ready, pod.changed_ms = ready, self.now_ms
 
@@ -304,11 +379,15 @@ class ModelCluster:
                 Raft(number, number % self.made, 1, 100, dict.fromkeys(range(self.made), 100))
                 for number in range(self.groups + 1)
             ]
+            self.volumes.form(self.made, self.groups + 1)
+        for ordinal, pod in self.pods.items():
+            if self.formed and pod.runs and pod.folder is not None:
+                self.volumes.bind(ordinal, pod.folder)
 
     def _raft_round(self) -> None:
         need = self.made // 2 + 1
-        able = [one for one, pod in sorted(self.pods.items()) if pod.runs]
         for raft in self.rafts:
+            able = [one for one in sorted(self.pods) if self.votes(one, raft)]
             if raft.leader is None and len(able) >= need:
                 best = max(able, key=lambda one: (raft.match[one], self.pods[one].drain == "idle", -one))
                 raft.leader, raft.term = best, raft.term + 1
@@ -320,6 +399,18 @@ class ModelCluster:
                 gain = raft.last if one == raft.leader else 0 if one in self.slow else CATCH_UP_ENTRIES
                 raft.match[one] = min(raft.last, raft.match[one] + gain)
 
+    def _take_in(self) -> None:
+        """A group whose leader sees a new data folder level makes it a voter; some groups each tick."""
+        changed = 0
+        for raft in self.rafts:
+            if raft.leader is None or not self.majority_without(None):
+                continue
+            for one in sorted(self.pods):
+                if changed < TRANSFERS_A_TICK and self.joined(one) and not self.volumes.is_member(raft.number, one):
+                    self.volumes.members[raft.number, one] = self.volumes.seats[one].binding
+                    raft.match[one] = raft.last
+                    changed += 1
+
     def _drains(self) -> None:
         for ordinal, pod in self.pods.items():
             if pod.drain == "idle" or not pod.runs:
@@ -329,7 +420,7 @@ class ModelCluster:
                 takers = [
                     one
                     for one, other in sorted(self.pods.items())
-                    if other.runs and other.drain == "idle" and raft.match[one] == raft.last
+                    if self.votes(one, raft) and other.drain == "idle" and raft.match[one] == raft.last
                 ]
                 if takers:
                     raft.leader, raft.term = takers[0], raft.term + 1
@@ -369,7 +460,7 @@ class ModelCluster:
 
     def elect(self, number: int, ordinal: int) -> None:
         """Another replica wins an election, also one that drains."""
-        if number < len(self.rafts) and ordinal in self.pods and self.pods[ordinal].runs:
+        if number < len(self.rafts) and self.votes(ordinal, self.rafts[number]):
             raft = self.rafts[number]
             if raft.leader is not None and raft.match[ordinal] == raft.last:
                 raft.leader, raft.term = ordinal, raft.term + 1
@@ -381,8 +472,8 @@ class ModelCluster:
             for raft in self.rafts:
                 if raft.leader not in (None, ordinal):
                     raft.last += 5_000
-                    for one, pod in self.pods.items():
-                        if one != ordinal and pod.runs:
+                    for one in self.pods:
+                        if one != ordinal and self.votes(one, raft):
                             raft.match[one] = raft.last
 
     def cut_off(self, ordinal: int) -> None:
@@ -392,8 +483,36 @@ class ModelCluster:
             pod.cut_off, pod.ready, pod.changed_ms = True, False, self.now_ms
             self._step_down(ordinal)
 
+    def lose_claim(self, ordinal: int) -> None:
+        """Somebody deletes claim and pod; the next pod gets a new claim."""
+        pod = self.pods.get(ordinal)
+        if self.volumes.claims.pop(ordinal, None) is not None and pod is not None:
+            self._stop(pod)
+            pod.cut_off = False
+
+    def lose_volume(self, ordinal: int, how: str) -> None:
+        """`how`: volume, node or node-away. Its process ends; no pod starts on that claim again."""
+        claim, pod = self.volumes.claims.get(ordinal), self.pods.get(ordinal)
+        if claim is None:
+            return
+        claim.volume_gone = how == "volume"
+        claim.node = {"node": "gone", "node-away": "not ready"}.get(how, claim.node)
+        if pod is not None:
+            pod.folder, pod.ready, pod.drain, pod.changed_ms = None, False, "idle", self.now_ms
+            self._step_down(ordinal)
+
+    def empty(self, ordinal: int) -> None:
+        """The volume is the same and has nothing on it any more."""
+        claim, pod = self.volumes.claims[ordinal], self.pods[ordinal]
+        claim.folder = pod.folder = None
+        self.crash(ordinal)
+
     def heal(self) -> None:
         """Every fault is over; a node that was cut off is back and its pods' processes begin anew."""
+        for claim in self.volumes.claims.values():
+            claim.node = "ready" if claim.node == "not ready" else claim.node
+        self.volumes.unreadable = self.volumes.forbidden = False
+        self.volumes.provides = True
         self.silent.clear()
         self.slow.clear()
         for pod in self.pods.values():

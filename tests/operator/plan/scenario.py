@@ -8,6 +8,10 @@ was said anew; read the difference before it is committed.
     replicas 5                     spec.replicas
     pause on | off                 the annotation
     crash 1 | cut-off 1 | silence 1 | behind 1            a pod's container, node, admin port, log
+    lose 1 claim | volume | node | node-away | content     its volume, and how
+    replace-lost on | off          spec.replaceLostReplicas
+    annotate 1                     a person says that broker 1's data folder is gone for good
+    room off | on                  for new volumes
     elect 0 1                      broker 1 wins an election of Raft group 0
     heal                           every fault is over
     run [passes]                   passes, 2 s apart, until nothing is left to do or (60) passes are over
@@ -18,7 +22,7 @@ was said anew; read the difference before it is committed.
 import shlex
 
 from muster_operator.api.conditions import Reason
-from muster_operator.plan.actions import Action, Apply, DeleteChild, Drain, EnsureSecret, Plan, Undrain
+from muster_operator.plan.actions import Action, Apply, DeleteChild, Drain, EnsureSecret, Plan, ReplaceReplica, Undrain
 
 from tests.operator.plan.model_cluster import START_MS, ModelCluster
 
@@ -42,14 +46,14 @@ class Scenario:
                 model.set_replicas(int(count))
             case "pause", [switch]:
                 model.paused = switch == "on"
-            case "crash", [one]:
-                model.crash(int(one))
-            case "cut-off", [one]:
-                model.cut_off(int(one))
+            case (("crash" | "cut-off"), [one]):
+                (model.crash if name == "crash" else model.cut_off)(int(one))
             case "silence", [one]:
                 model.silent.add(int(one))
             case "behind", [one]:
                 model.fall_behind(int(one))
+            case (("lose" | "replace-lost" | "annotate" | "room"), _):
+                self._of_volumes(name, words)
             case "elect", [group, one]:
                 model.elect(int(group), int(one))
             case "heal", []:
@@ -66,6 +70,24 @@ class Scenario:
             case _:
                 raise ValueError(f"unknown command: {command}")
         return []
+
+    def _of_volumes(self, name: str, words: list[str]) -> None:
+        model = self.model
+        match name, words:
+            case "lose", [one, "claim"]:
+                model.lose_claim(int(one))
+            case "lose", [one, "content"]:
+                model.empty(int(one))
+            case "lose", [one, how]:
+                model.lose_volume(int(one), how)
+            case "replace-lost", [switch]:
+                model.replace_lost = switch == "on"
+            case "annotate", [one]:
+                model.replace_folder = model.volumes.seats[int(one)].folder
+            case "room", [switch]:
+                model.volumes.provides = switch == "on"
+            case _:
+                raise ValueError(f"unknown command: {name} {words}")
 
     def _passes(self, count: int) -> list[str]:
         said: list[str] = []
@@ -101,6 +123,8 @@ def _name(action: Action) -> str:
             return "EnsureSecret"
         case DeleteChild():
             return f"Delete {action.kind}"
+        case ReplaceReplica():
+            return f"Replace {action.pod}"
         case Drain() | Undrain():
             return f"{type(action).__name__} {action.pod}"
         case _:

@@ -1,7 +1,10 @@
 """What the replicas' views prove, case by case: stale or missing leaders, lagging voters, majorities of five."""
 
+import dataclasses
+
+import pytest
 from muster_operator.plan.quorum import behind, objection, survey, without_majority
-from muster_operator.world.cluster import RaftGroupView, ReplicaView
+from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
 
 ALL = frozenset({0, 1, 2})
 
@@ -102,3 +105,35 @@ def test_of_five_voters_three_must_stay() -> None:
 def test_many_groups_are_counted_in_a_sentence_not_listed() -> None:
     found = survey([replica(0, *(raft(number, "follower") for number in range(1, 60)))])
     assert found.naming(found.headless).endswith("t-5 and 54 more")
+
+
+SEATS = {0: Seat(folder="a" * 32, binding=0), 1: Seat(folder="b" * 32, binding=0), 2: Seat(folder="c" * 32, binding=1)}
+
+
+def with_replaced(bindings: dict[int, int | None], told_by: int = 1) -> list[ReplicaView]:
+    """Broker 2 was replaced; only `told_by` has heard of it. Group 0's leader reports the lost folder's last match."""
+    leading = dataclasses.replace(raft(0, "leader", match=LEVEL), bindings=bindings)
+    views = [dataclasses.replace(replica(0, leading)), replica(1, raft(0, "follower")), replica(2)]
+    return [dataclasses.replace(one, seats=SEATS if one.broker_id == told_by else {}) for one in views]
+
+
+@pytest.mark.parametrize("bindings", [{0: 0, 1: 0, 2: 0}, {0: 0, 1: 0, 2: None}])
+@pytest.mark.parametrize("told_by", [0, 1])
+def test_a_folder_that_was_replaced_is_no_vote_though_its_leader_reports_how_far_it_was(
+    bindings: dict[int, int | None], told_by: int
+) -> None:
+    found = survey(with_replaced(bindings, told_by))
+    assert found.changing == (0,)
+    assert "majority" in str(objection(found, without=1, serving=ALL, entries_max=1_000))
+    assert objection(found, without=2, serving=ALL, entries_max=1_000) is None, "it counts for nothing anyway"
+    assert behind(found, 2, 1_000) == (0,)
+
+
+def test_a_new_folder_that_the_group_has_taken_in_is_a_vote_like_any_other() -> None:
+    found = survey(with_replaced({0: 0, 1: 0, 2: 1}))
+    assert found.changing == ()
+    assert objection(found, without=1, serving=ALL, entries_max=1_000) is None
+
+
+def test_coordinators_that_tell_neither_folders_nor_bindings_are_counted_as_before() -> None:
+    assert survey(healthy()).changing == ()

@@ -11,6 +11,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from muster_operator.api.conditions import Reason
 from muster_operator.plan.actions import DeletePod, Drain, EvictPod, Plan
+from muster_operator.plan.volume_records import stored_records
 
 from tests.operator.plan.model_cluster import BAD_IMAGES, SETTINGS, ModelCluster
 
@@ -24,6 +25,10 @@ FAULTS = st.one_of(
     st.tuples(st.just("elect"), st.integers(0, 3), ORDINALS),
     st.tuples(st.just("fall_behind"), ORDINALS),
     st.tuples(st.just("silence"), ORDINALS),
+    st.tuples(st.just("lose"), ORDINALS, st.sampled_from(["claim", "volume", "node", "node-away", "content"])),
+    st.tuples(st.just("unreadable"), st.booleans()),
+    st.tuples(st.just("forbidden"), st.booleans()),
+    st.tuples(st.just("room"), st.booleans()),
     st.tuples(st.just("heal")),
 )
 CHANGES = st.tuples(st.just("image"), st.sampled_from(["good-1", "good-2", "good-3", *BAD_IMAGES]))
@@ -39,12 +44,15 @@ def judge(model: ModelCluster, plan: Plan) -> None:
         name = action.pod if isinstance(action, Drain) else action.name
         pod = next(one for one in model.pods.values() if f"c-{one.ordinal}" == name)
         if isinstance(action, DeletePod):
-            assert pod.image in BAD_IMAGES, "only a pod that does no work is deleted"
+            assert pod.image in BAD_IMAGES or not model.joined(pod.ordinal), "only a pod that does no work is deleted"
             continue
         if not any(one.ready for one in model.pods.values()):
             assert isinstance(action, EvictPod)
             continue  # nobody is served: there is nothing to protect
-        assert not model.away() - {pod.ordinal}, "another pod is away"
+        if pod.ordinal in model.volumes.lost() or pod.folder is None:
+            assert not model.leads(pod.ordinal)
+            continue  # it has no vote, and gets none by waiting
+        assert not model.away() - {pod.ordinal} - model.volumes.lost(), "another pod is away"
         others = [one for one in model.pods.values() if one is not pod]
         assert all(one.drain == "idle" for one in others), "another pod is being drained"
         if model.made > 1:
@@ -90,16 +98,49 @@ def apply_fault(model: ModelCluster, fault: tuple[object, ...]) -> None:
             model.silent.add(ordinal)
         case ("heal",):
             model.heal()
+        case ("lose", int(ordinal), str(how)):
+            lose(model, ordinal, how)
+        case ("unreadable", bool(so)):
+            model.volumes.unreadable = so
+        case ("forbidden", bool(so)):
+            model.volumes.forbidden = so
+        case ("room", bool(so)):
+            model.volumes.provides = so
         case ("image", str(image)):
             model.set_image(image)
         case _:
             raise AssertionError(fault)
 
 
+def lose(model: ModelCluster, ordinal: int, how: str) -> None:
+    """One volume at a time, and never one without which there is no majority: what is lost then is lost."""
+    if not model.formed or ordinal not in model.pods or model.volumes.lost() or not model.majority_without(ordinal):
+        return
+    if how == "claim":
+        model.lose_claim(ordinal)
+    elif how == "content":
+        model.empty(ordinal)
+    else:
+        model.lose_volume(ordinal, how)
+
+
+def heal_all(model: ModelCluster) -> None:
+    """A person says that a folder which was emptied under its claim is gone, and deletes a claim that the operator
+    has never seen in use."""
+    model.heal()
+    for broker in model.volumes.lost():
+        model.replace_folder = model.volumes.seats[broker].folder or model.replace_folder
+        if f"c-{broker}" not in stored_records(model.status):
+            model.lose_claim(broker)
+
+
 def assert_done(model: ModelCluster) -> None:
     """All pods are of the wanted revision, nobody is drained, and looking again does and says nothing new."""
     assert {pod.revision for pod in model.pods.values()} == {model.update_revision}
     assert all(pod.drain == "idle" for pod in model.pods.values())
+    if model.formed:
+        assert not model.volumes.lost()
+        assert all(model.volumes.is_member(raft.number, one) for raft in model.rafts for one in model.pods)
     one_pass(model)
     before = model.status
     model.tick()
@@ -119,7 +160,7 @@ def test_whatever_happens_it_stays_safe_and_ends_well(script: list[tuple[object,
         one_pass(model, crash_after)
         for _ in range(ticks):
             model.tick()
-    model.heal()
+    heal_all(model)
     model.set_image("good-4")
     converge(model)
     assert_done(model)
@@ -143,7 +184,7 @@ def test_also_from_a_first_installation_that_fails(script: list[tuple[object, in
         one_pass(model, crash_after)
         for _ in range(ticks):
             model.tick()
-    model.heal()
+    heal_all(model)
     model.set_image("good-4")
     converge(model)
     assert_done(model)

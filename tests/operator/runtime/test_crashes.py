@@ -1,7 +1,7 @@
 """The operator may die at any request; the next one, which remembers nothing, ends in the same state.
 
-Create, restart (a new image) and scale are run once without a fault to count the requests, then once for every
-boundary: before the n-th request was sent, and after it was carried out but not yet known.
+Create, restart (a new image), scale and the loss of a volume are run once without a fault to count the requests, then
+once for every boundary: before the n-th request was sent, and after it was carried out but not yet known.
 """
 
 import dataclasses
@@ -67,6 +67,29 @@ async def scaled() -> World:
     return world
 
 
+async def without_claim() -> World:
+    """Somebody deletes the claim and the pod of c-2."""
+    world = await created()
+    world.start()
+    await settled(world)
+    world.stop()
+    for kind, name in (("PersistentVolumeClaim", "data-c-2"), ("Pod", "c-2")):
+        world.fake.remove(kind, "ns", name)
+    return world
+
+
+async def without_volume() -> World:
+    """The PersistentVolume of c-1 is gone, and its pod cannot start on the claim that is left."""
+    world = await created()
+    world.start()
+    await settled(world)
+    world.stop()
+    claim = world.fake.objects["PersistentVolumeClaim", "ns", "data-c-1"]
+    world.fake.remove("PersistentVolume", "", claim["spec"]["volumeName"])
+    world.fake.remove("Pod", "ns", "c-1")
+    return world
+
+
 def state(world: World) -> dict[Any, Any]:
     """Everything that matters of every object: names, specs, data keys, conditions without times."""
     found = {}
@@ -77,7 +100,12 @@ def state(world: World) -> dict[Any, Any]:
         conditions = {one["type"]: (one["status"], one["reason"]) for one in said}
         spec = {k: v for k, v in (live.get("spec") or {}).items() if k != "nodeName"}
         found[key] = (spec, sorted(live.get("data") or ()), conditions)
-    return {"objects": found, "members": sorted(m.instance_id or "" for m in members(world))}
+    bindings = {name: {one: seat.binding for one, seat in seats.items()} for name, seats in world.admin.seats.items()}
+    gone = len(world.admin.gone)
+    return {
+        "objects": found, "members": sorted(m.instance_id or "" for m in members(world)), "bindings": bindings,
+        "gone": gone,
+    }  # fmt: skip
 
 
 def members(world: World) -> tuple[MemberView, ...]:
@@ -100,7 +128,11 @@ async def with_crash(prepare: Callable[[], Any], at: int | None, *, after: bool)
     return world, line
 
 
-SCENES = {"create": created, "restart": restarted, "scale": scaled}
+SCENES = {
+    "create": created, "restart": restarted, "scale": scaled, "claim lost": without_claim,
+    "volume lost": without_volume,
+}  # fmt: skip
+ACTIONS_MIN = {"claim lost": 2, "volume lost": 4}
 
 
 @pytest.mark.slow
@@ -112,7 +144,8 @@ def test_a_crash_at_any_request_changes_nothing_about_the_end(scene: str) -> Non
     wanted = state(calm)
     # Every request that changes something, and a sample of the reads in between, which repeat while a pass waits.
     boundaries = [at for at, name in enumerate(line.names, 1) if name not in READS or at % 9 == 0]
-    assert len([at for at in boundaries if line.names[at - 1] not in READS]) >= 5
+    changing = [line.names[at - 1] for at in boundaries if line.names[at - 1] not in READS]
+    assert len(changing) >= ACTIONS_MIN.get(scene, 5), changing
     for at in boundaries:
         for after in (False, True):
             world, _ = run(with_crash(prepare, at, after=after))

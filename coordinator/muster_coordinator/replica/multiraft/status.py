@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from muster_coordinator.ids import BrokerId, GroupNo, broker_of
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -63,6 +63,14 @@ class GroupStatus(NamedTuple):
     def learners(self) -> tuple[BrokerId, ...]:
         """Brokers whose new data folder follows the log and does not vote yet."""
         return tuple(broker_of(member) for member in self.config.learners)
+
+    def bindings(self) -> dict[BrokerId, int | None]:
+        """Which data folder of each broker votes, by its binding (ADR 38); None while that changes."""
+        found: dict[BrokerId, int | None] = {}
+        for member in self.config.electors():
+            broker, binding = broker_of(MemberNo(member)), binding_of(MemberNo(member))
+            found[broker] = binding if found.get(broker, binding) == binding else None
+        return found
 
 
 class InstallStatus(NamedTuple):
