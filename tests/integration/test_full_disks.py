@@ -258,7 +258,8 @@ def test_producers_that_fill_the_disks_are_refused_before_anything_breaks_and_de
     producer.flush(40)
     assert failed, "the disks were large enough for everything"
     assert delivered
-    assert all(it.disk(replica)["low"] for replica in range(3))
+    # Data is refused as soon as a majority cannot store it: a third with a page more to spare may not be low then.
+    assert sum(it.disk(replica)["low"] for replica in range(3)) >= 2
     assert all(it.free(replica) > 0 for replica in range(3))
     assert it.same_processes()
     for partition in range(3):
