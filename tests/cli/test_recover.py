@@ -19,7 +19,8 @@ from muster_coordinator.runtime.folder import FolderLock
 from tests.cli.conftest import Muster
 from tests.cli.peers_at_addresses import greeting, listening
 from tests.cli.ran import Ran
-from tests.replica.recovery.lost_majority import SURVIVOR, commit_everywhere, formed, lose_majority, produce
+from tests.replica.recovery.lost_majority import SURVIVOR, lose_majority, produce
+from tests.replica.serving_cluster import commit_everywhere, formed
 
 UNUSED = ("127.0.0.1", 1)
 """Nobody listens there."""

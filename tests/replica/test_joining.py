@@ -3,7 +3,7 @@
 import pytest
 from muster_coordinator.controller import transitions
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic, ReplaceReplica
-from muster_coordinator.controller.image import MEMBERS_LEVEL, observers
+from muster_coordinator.controller.image import observers
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.raft.quorum import Config
@@ -11,22 +11,9 @@ from muster_coordinator.replica.bootstrap.formation import StartRefused
 from muster_coordinator.replica.bootstrap.identity import CLUSTER_FILE
 
 from tests.replica.cluster import SimCluster
-from tests.sim.loop import World
+from tests.replica.serving_cluster import GROUPS, formed
 
-TOPIC_ID = bytes([1]) * 16
-GROUPS = range(5)
-"""The controller's, three offsets partitions, and a topic's."""
 NEW = BrokerId(7)
-
-
-def formed(seed: int = 1, replicas: int = 3, level: int = MEMBERS_LEVEL) -> SimCluster:
-    cluster = SimCluster(World(seed), replicas=replicas, feature_max=level)
-    cluster.start()
-    topic = CreateTopic(name="t", topic_id=TOPIC_ID, partitions=1, configs=())
-    assert cluster.submit(0, topic).error == Code.NONE
-    for group in GROUPS:
-        cluster.wait_leader(group)
-    return cluster
 
 
 def controllers_config(cluster: SimCluster, broker: int) -> Config:

@@ -4,34 +4,16 @@ from collections.abc import Callable
 
 import pytest
 from muster_coordinator.controller.commands import CreateTopic, ReplaceReplica
-from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
 from muster_coordinator.events import FOLDER_BOUND, FOLDER_GONE, MEMBERS_CHANGE
 from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.raft.quorum import Config
 
 from tests.replica.cluster import SimCluster
-from tests.sim.loop import Latency, World
+from tests.replica.serving_cluster import GROUPS, commit_everywhere, formed
+from tests.sim.loop import Latency
 
-GROUPS = range(5)
-"""The controller's, three offsets partitions, and a topic's."""
 LOST = BrokerId(2)
-
-
-def formed(seed: int = 1, replicas: int = 3) -> SimCluster:
-    cluster = SimCluster(World(seed), replicas=replicas, feature_max=MEMBERS_LEVEL)
-    cluster.start()
-    topic = CreateTopic(name="t", topic_id=bytes([1]) * 16, partitions=1, configs=())
-    assert cluster.submit(0, topic).error == Code.NONE
-    for group in GROUPS:
-        cluster.wait_leader(group)
-    return cluster
-
-
-def commit_everywhere(cluster: SimCluster, offset: int, among: list[int] | None = None) -> None:
-    for partition in range(3):
-        leader = cluster.wait_leader(1 + partition, among=among)
-        assert cluster.commit(leader, partition, "g", offset) == Code.NONE
 
 
 def lose(cluster: SimCluster, broker: BrokerId) -> bytes:

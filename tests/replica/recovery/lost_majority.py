@@ -1,7 +1,5 @@
 """A cluster on virtual time that loses a majority of its folders, and its recovery from one that is left."""
 
-from muster_coordinator.controller.commands import CreateTopic
-from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.quorum import Config
@@ -14,30 +12,11 @@ from muster_coordinator.runtime.dry_disk import DryDisk
 
 from tests.replica.cluster import SMALL, SimCluster, produce_when_room
 from tests.sim.disk import SimDisk
-from tests.sim.loop import World
 
 SIZES = WalSizes(SMALL["wal_file_bytes"], SMALL["wal_bytes_max"])
-GROUPS = range(5)
-"""The controller's, three offsets partitions, and a topic's."""
 TOPIC_GROUP = GroupNo(4)
 EPOCH_ID = b"e" * 16
 SURVIVOR = BrokerId(0)
-
-
-def formed(seed: int = 1, replicas: int = 3, **settings: object) -> SimCluster:
-    cluster = SimCluster(World(seed), replicas=replicas, feature_max=MEMBERS_LEVEL, **settings)
-    cluster.start()
-    topic = CreateTopic(name="t", topic_id=bytes([1]) * 16, partitions=1, configs=())
-    assert cluster.submit(0, topic).error == Code.NONE
-    for group in GROUPS:
-        cluster.wait_leader(group)
-    return cluster
-
-
-def commit_everywhere(cluster: SimCluster, offset: int, among: list[int] | None = None) -> None:
-    for partition in range(3):
-        leader = cluster.wait_leader(1 + partition, among=among)
-        assert cluster.commit(leader, partition, "g", offset) == Code.NONE
 
 
 def fetched(cluster: SimCluster, partition: int, among: list[int] | None = None) -> tuple[int, int]:

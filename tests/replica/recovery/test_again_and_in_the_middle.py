@@ -8,18 +8,9 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, member_no
 from muster_coordinator.replica.bootstrap.identity import Phase, StartRefused, load_cluster
 
-from tests.replica.recovery.lost_majority import (
-    SURVIVOR,
-    await_members,
-    commit_everywhere,
-    fetched,
-    formed,
-    look,
-    lose_majority,
-    plan,
-    recover,
-)
+from tests.replica.recovery.lost_majority import SURVIVOR, await_members, fetched, look, lose_majority, plan, recover
 from tests.replica.recovery.test_lost_ones_come_back import back, run_for
+from tests.replica.serving_cluster import commit_everywhere, formed
 from tests.sim.disk import SimDisk
 
 

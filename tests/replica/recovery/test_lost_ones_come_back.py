@@ -12,14 +12,13 @@ from tests.replica.cluster import SimCluster
 from tests.replica.recovery.lost_majority import (
     SURVIVOR,
     await_members,
-    commit_everywhere,
     fetched,
-    formed,
     lose_majority,
     members,
     produce,
     recover,
 )
+from tests.replica.serving_cluster import commit_everywhere, formed
 from tests.sim.disk import SimDisk
 
 LEFT = "was recovered without this data folder"

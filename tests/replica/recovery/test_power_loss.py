@@ -16,9 +16,7 @@ from tests.replica.recovery.lost_majority import (
     SIZES,
     SURVIVOR,
     TOPIC_GROUP,
-    commit_everywhere,
     fetched,
-    formed,
     held,
     log_end,
     look,
@@ -26,6 +24,7 @@ from tests.replica.recovery.lost_majority import (
     produce,
     recover,
 )
+from tests.replica.serving_cluster import commit_everywhere, formed
 from tests.sim.disk import PowerLoss, SimDisk
 
 

@@ -5,13 +5,10 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import member_no
 
 from tests.replica.recovery.lost_majority import (
-    GROUPS,
     SURVIVOR,
     TOPIC_GROUP,
     await_members,
-    commit_everywhere,
     fetched,
-    formed,
     held,
     log_end,
     look,
@@ -19,6 +16,7 @@ from tests.replica.recovery.lost_majority import (
     produce,
     recover,
 )
+from tests.replica.serving_cluster import GROUPS, commit_everywhere, formed
 
 
 def test_the_folder_says_what_it_lacks_and_the_cluster_goes_on_with_the_rest() -> None:

@@ -19,9 +19,7 @@ from tests.replica.recovery.lost_majority import (
     SURVIVOR,
     TOPIC_GROUP,
     await_members,
-    commit_everywhere,
     fetched,
-    formed,
     held,
     log_end,
     look,
@@ -30,6 +28,7 @@ from tests.replica.recovery.lost_majority import (
     produce,
     recover,
 )
+from tests.replica.serving_cluster import commit_everywhere, formed
 
 
 def alone(cluster: SimCluster) -> None:

@@ -12,8 +12,6 @@ from tests.replica.cluster import SimCluster
 from tests.replica.recovery.lost_majority import (
     SURVIVOR,
     TOPIC_GROUP,
-    commit_everywhere,
-    formed,
     held,
     log_end,
     look,
@@ -21,6 +19,7 @@ from tests.replica.recovery.lost_majority import (
     members,
     recover,
 )
+from tests.replica.serving_cluster import commit_everywhere, formed
 
 SMALL_CHECKPOINTS = {"checkpoint_bytes": 3_000, "segment_flush_ms": 300, "segment_flush_bytes": 2_000}
 
