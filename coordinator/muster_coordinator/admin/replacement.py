@@ -22,7 +22,7 @@ from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker, ReplaceReplica
-from muster_coordinator.controller.image import Broker, ClusterImage
+from muster_coordinator.controller.image import Broker, ClusterImage, never_registered
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of
@@ -76,15 +76,7 @@ def seat_of(replica: AdminReplica, image: ClusterImage, broker: BrokerId) -> Bro
     recorded = replica.recorded_folder(broker)
     if known is not None or recorded is None:
         return known
-    return Broker(
-        broker=broker,
-        replica_uuid=recorded,
-        incarnation=0,
-        endpoints=(),
-        admin="",
-        draining=False,
-        feature_max=image.feature_level,
-    )
+    return never_registered(broker, recorded, image.feature_level)
 
 
 def judge_folder(image: ClusterImage, broker: BrokerId, seat: Broker | None, gone: bytes | None) -> Refusal | None:

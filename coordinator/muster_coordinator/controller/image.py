@@ -151,6 +151,20 @@ class ClusterImage:
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+def never_registered(broker: BrokerId, replica_uuid: bytes, feature_level: int) -> Broker:
+    """A broker of which only its data folder is known, if that: it counts for the cluster's feature level as for one
+    that it supports."""
+    return Broker(
+        broker=broker,
+        replica_uuid=replica_uuid,
+        incarnation=0,
+        endpoints=(),
+        admin="",
+        draining=False,
+        feature_max=feature_level,
+    )
+
+
 def observers(cluster: ClusterImage) -> tuple[BrokerId, ...]:
     """Brokers that joined the formed cluster, ascending. They follow the controller's log without a vote, as KRaft's
     observers do, and hold no partition so far. There are none below `MEMBERS_LEVEL`."""

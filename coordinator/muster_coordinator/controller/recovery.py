@@ -7,15 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from muster_coordinator.controller.commands import RecoverCluster
-from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, Broker, ClusterImage
-from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
+from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage, never_registered
+from muster_coordinator.controller.limits import BROKER_ID_MAX, GONE_FOLDERS_MAX, UUID_BYTES
 from muster_coordinator.controller.misfit import require
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import BROKERS_MAX
-
-UUID_BYTES = 16
-BROKER_ID_MAX = 2**31 - 1
 
 
 def recover(cluster: ClusterImage, command: RecoverCluster) -> ClusterImage:
@@ -27,7 +24,7 @@ def recover(cluster: ClusterImage, command: RecoverCluster) -> ClusterImage:
         broker, uuids = seat.broker, (*seat.gone, seat.bound)
         require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, f"a broker cannot have the id {broker}")
         require(all(len(uuid) == UUID_BYTES for uuid in uuids), Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
-        known = brokers.get(broker) or _never_registered(broker, level)
+        known = brokers.get(broker) or never_registered(broker, EMPTY_ID, level)
         gone = (*known.gone, *seat.gone)
         bound_and_gone = seat.bound != EMPTY_ID and seat.bound in gone
         require(not bound_and_gone, Code.INVALID_REQUEST, f"the folder of broker {broker} is gone and bound")
@@ -51,16 +48,4 @@ def recover(cluster: ClusterImage, command: RecoverCluster) -> ClusterImage:
         brokers=MappingProxyType(brokers),
         next_group=GroupNo(max(cluster.next_group, command.next_group)),
         next_producer_id=max(cluster.next_producer_id, command.next_producer_id),
-    )
-
-
-def _never_registered(broker: BrokerId, level: int) -> Broker:
-    return Broker(
-        broker=broker,
-        replica_uuid=EMPTY_ID,
-        incarnation=0,
-        endpoints=(),
-        admin="",
-        draining=False,
-        feature_max=level,
     )

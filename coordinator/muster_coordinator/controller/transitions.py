@@ -41,7 +41,7 @@ from muster_coordinator.controller.image import (
     members_of,
     observers,
 )
-from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
+from muster_coordinator.controller.limits import BROKER_ID_MAX, GONE_FOLDERS_MAX, UUID_BYTES
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.controller.moves import complete_move, move_partition
 from muster_coordinator.controller.recovery import recover
@@ -57,10 +57,8 @@ _Change = (
 
 DONE = CommandResult(Code.NONE)
 GROUP_NUMBER_MAX = 2**32 - 1
-BROKER_ID_MAX = 2**31 - 1
 PRODUCER_ID_MAX = 2**63 - 1
 CLUSTER_ID_CHARS = 22
-UUID_BYTES = 16
 
 OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SEGMENT_BYTES)))
 """Configs of the offsets topic in DescribeConfigs: Kafka's clean-up policy for it; decision 3 says what is done."""
