@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -75,6 +76,7 @@ def restart_api_server(node: Description) -> float:
     os.kill(process, signal.SIGKILL)
     until("end of the API server", lambda: _ended(process), ENDED_S)
     if len(node.nodes) == 1:  # else the kubelet of the control plane's machine starts it
+        until("a free port", _port_is_free, ENDED_S)
         logs = node.state / "logs"
         _KEPT.append(daemon.start("kube-apiserver", argv, logs, dies_with_starter=False, env=environment))
     until("ready API server", lambda: _ready(node), READY_S)
@@ -97,6 +99,17 @@ def _ended(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
+        return True
+
+
+def _port_is_free() -> bool:
+    """A process is a zombie, for its parent, while its last threads still hold its sockets open."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", API_PORTS[1]))
+        except OSError:
+            return False
         return True
 
 

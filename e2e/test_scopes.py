@@ -35,7 +35,7 @@ NOTICED_S = 45.0
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """An API server of this module's own: no definitions at first."""
+    """An API server of this module's own. Which definitions it has, each test says."""
     try:
         made = session.api_only(tmp_path_factory.mktemp("scopes"))
     except Unavailable as reason:
@@ -120,6 +120,7 @@ def remains_live(one: OperatorProcess) -> None:
 def test_definitions_that_come_after_the_operator_and_go_while_it_runs(
     plane: Client, account: Client, tmp_path: Path
 ) -> None:
+    plane.kubectl("delete", "crd", *(f"{each}.muster.dev" for each in DEFINITIONS), "--ignore-not-found", "--wait=true")
     shop = served(plane, "shop")
     flags = ("--namespace=shop", "--own-namespace=ops", "--identity=one")
     with operator_process(account, tmp_path / "operator.log", *flags) as one:
