@@ -151,6 +151,23 @@ MEMBERS_CHANGE = EventKind(
     "after a dot how often that was bound to another folder.",
     rare=True,
 )
+MOVE_COMPLETE = EventKind(
+    "move complete",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "voters"),
+    "The partition's replicas are where they were to be moved: the leader has that in its log, and tells the "
+    "controller, so that the others are let go.",
+    rare=True,
+)
+REPLICA_REMOVED = EventKind(
+    "replica removed",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition"),
+    "The partition was moved to other brokers, and its replica here is deleted.",
+    rare=True,
+)
 FOLDER_GONE = EventKind(
     "data folder gone",
     Room.RAFT,
@@ -356,6 +373,8 @@ KINDS = (
     BECAME_LEADER,
     LOST_LEADERSHIP,
     MEMBERS_CHANGE,
+    MOVE_COMPLETE,
+    REPLICA_REMOVED,
     FOLDER_GONE,
     FOLDER_BOUND,
     TRANSFER_STARTED,

@@ -110,7 +110,7 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
 def _of_promises(damage: Damage, node: Node, told: list[str], whole: States) -> Outcome:
     found = states(node)
     wal_writers = {
-        group: node.group_manager._topics_writer if group == TOPIC_GROUP else node.group_manager._offsets_writer
+        group: node.group_manager.topics_writer if group == TOPIC_GROUP else node.group_manager._offsets_writer
         for group in whole
     }
     # also one that is not known again yet

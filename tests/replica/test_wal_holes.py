@@ -162,7 +162,7 @@ def test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known
     listening(cluster)
     for broker in cluster.brokers:
         node = cluster.restart(broker)
-        assert node.group_manager._topics_writer.wal.is_suspended(GroupNo(99))
+        assert node.group_manager.topics_writer.wal.is_suspended(GroupNo(99))
     cluster.wait_ready()
     cluster.world.run_for(2_500)
     topic = CreateTopic(name="t", topic_id=bytes(range(16)), partitions=1, configs=())
@@ -171,4 +171,4 @@ def test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known
     cluster.wait_leader(4)
     for broker in cluster.brokers:
         cluster.kill(broker)
-        assert not cluster.restart(broker).group_manager._topics_writer.wal.is_suspended(GroupNo(99)), "remembered"
+        assert not cluster.restart(broker).group_manager.topics_writer.wal.is_suspended(GroupNo(99)), "remembered"

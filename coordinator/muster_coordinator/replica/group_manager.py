@@ -130,9 +130,13 @@ class GroupManager:
         """Topic groups that exist here or are being made -> (topic, the partition's index)."""
         self._elsewhere: set[GroupNo] = set()
         """Topic groups of the image that are on other replicas only."""
+        self._leaving: set[GroupNo] = set()
+        """Those of them that still have something here: the partition was moved (`partitions.departures`)."""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Topic group -> (segment.bytes, segment.ms) as configured now."""
         self._unwritten: list[PartitionState] = []
+        self._damaged: list[WalWriter] = []
+        """Those in whose WAL this start has found damage."""
         self._proven: dict[WalWriter, int] = {}
         """Writer -> its number of batches at the last proof."""
         self._unmade = False
@@ -142,7 +146,7 @@ class GroupManager:
         self.troubled: dict[GroupNo, Offer | None] = {}
         """Groups without a valid state here -> an install that is sealed and was not put in place, if any.
         `snapshots.install` heals them."""
-        self._offsets_writer, self._topics_writer = self._open_wals()
+        self._offsets_writer, self.topics_writer = self._open_wals()
         host.stopped = self._stopped
         host.unreadable = self._unreadable
         host.suspension = self._suspension
@@ -188,6 +192,8 @@ class GroupManager:
             for damage in wal.damage:
                 self._notice(WAL_DAMAGED, {"wal": name, "damage": damage}, None)
             writers.append(self._host.add_wal_writer(name, wal))
+            if wal.damage:
+                self._damaged.append(writers[-1])
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
         offsets, topics = writers
@@ -196,7 +202,7 @@ class GroupManager:
     def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
         """From now on the group is checkpointed, and healed if its state or its promises are damaged."""
         self.checkpoints.add(group, machine, state)
-        if group.suspended:
+        if group.suspended and (group.wal_writer in self._damaged or not self._was_moved(group.number)):
             self._suspended(group, "its WAL does not hold all that was synced")
         if group.trouble:
             self._without_state(group, self._maker.interrupted(group.number))
@@ -318,13 +324,13 @@ class GroupManager:
         if before is not None and before.topics is after.topics:
             return
         old = {} if before is None else before.topics
+        if before is None:
+            self._unclaimed = self._traces()
         self._want([topic for name, topic in after.topics.items() if old.get(name) is not topic])
         for name, topic in old.items():
             now = after.topics.get(name)
             if now is None or now.topic_id != topic.topic_id:
                 self._remove_topic(topic)
-        if before is None:
-            self._unclaimed = self._traces()
         if self._unclaimed:
             self._drop_leftovers(after)
         deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
@@ -343,10 +349,14 @@ class GroupManager:
             roll = self._roll(topic)
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
-                if self._settings.broker not in partition.voters:
+                if self._settings.broker not in partition.holders:
                     self._elsewhere.add(number)
+                    if number in self._topics or number in self._unclaimed:
+                        self._leaving.add(number)
                     continue
-                begun = self._maker.begun(number, self._topics_writer)
+                self._elsewhere.discard(number)
+                self._leaving.discard(number)
+                begun = self._maker.begun(number, self.topics_writer)
                 if number not in self._topics:
                     if not begun and not caught_up:
                         self._unmade = True
@@ -363,21 +373,24 @@ class GroupManager:
 
         def restore(recovery: Recovery) -> MakeMachine:
             state = self._state(number, folder, recovery, roll, log)
-            partition = TopicPartition()
+            records = TopicPartition()
             if recovery.body is not None:
-                partition.restore(recovery.body)
+                records.restore(recovery.body)
             return lambda group: TopicGroup(
-                group, self._loop, self._host.deadlines, state, partition, roll=lambda: self._roll_wanted(number)
+                group, self._loop, self._host.deadlines, state, records, roll=lambda: self._roll_wanted(number)
             )
 
-        members, begins = topic.partitions[index].members, log is not None
-        group = self._maker.make(number, members, self._topics_writer, restore, folder, begins=begins)
+        partition, begins = topic.partitions[index], log is not None
+        # Where it was removed before, and what it promised forgotten, it has no say by the configuration of then.
+        returns = self._was_moved(number) and self.topics_writer.wal.is_suspended(number)
+        members = () if returns else partition.members
+        group = self._maker.make(number, members, self.topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
         self._unclaimed.discard(number)
         self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number), self.damage.report)
         self._track(group, machine, machine.state)
-        if begins:
+        if begins and partition.move is None:
             self._born(group)
 
     def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
@@ -404,7 +417,10 @@ class GroupManager:
     def _remove_topic(self, topic: Topic) -> None:
         """The topic was deleted: remove its groups, also those that are still being made."""
         for partition in topic.partitions:
-            self._elsewhere.discard(partition.group)
+            self._leaving.discard(partition.group)
+            if partition.group in self._elsewhere:
+                self._elsewhere.discard(partition.group)
+                self._forget_suspension(partition.group)
             if self._topics.pop(partition.group, None) is None:
                 continue
             del self._rolls[partition.group]
@@ -412,6 +428,41 @@ class GroupManager:
                 self._remove_topic_group(partition.group)
             else:
                 self.making.forget(partition.group)
+
+    def _was_moved(self, number: GroupNo) -> bool:
+        """A replica of a moved partition is suspended on its way out, and when it comes back: nothing is lost then."""
+        topic, index = self._topics.get(number, (None, 0))
+        return topic is not None and topic.partitions[index].move is not None
+
+    def leaving(self) -> list[GroupNo]:
+        """See `departures.Leaving`."""
+        return sorted(self._leaving) if self.controller.group.caught_up else []
+
+    def leaves(self, number: GroupNo) -> bool:
+        """See `departures.Leaving`."""
+        return number in self._leaving
+
+    def drop_replica(self, number: GroupNo) -> None:
+        """The partition was moved away. Invariant: the group is suspended here, durably, so a replica of it that is
+        made here later begins suspended."""
+        self._leaving.discard(number)
+        self._unclaimed.discard(number)
+        self._topics.pop(number, None)
+        self._rolls.pop(number, None)
+        self._maker.forget(number)
+        self.making.leaves(number)
+        if number in self.logs:
+            self._remove_topic_group(number)
+            return
+        self.making.forget(number)
+        self.topics_writer.drop_group(number, partial(self.making.remove, number))
+        self._host.want_turn()
+
+    def _forget_suspension(self, number: GroupNo) -> None:
+        """The topic of a group that was removed here before is deleted: no replica of it can come back."""
+        wal = self.topics_writer.wal
+        if wal.is_suspended(number) and not wal.may_lack_groups:
+            self._loop.submit("transfer", wal.suspend(number, False), lambda _: None)
 
     def _remove_topic_group(self, number: GroupNo) -> None:
         self.troubled.pop(number, None)
@@ -450,7 +501,7 @@ class GroupManager:
     def _traces(self) -> set[GroupNo]:
         """Topic groups of which the start found entries in the WAL, or files."""
         first = self._first_topic_group()
-        found = {*self._maker.known_groups(self._topics_writer), *self._maker.groups_with_files()}
+        found = {*self._maker.known_groups(self.topics_writer), *self._maker.groups_with_files()}
         return {number for number in found if number >= first}
 
     def _drop_leftovers(self, image: ClusterImage) -> None:
@@ -460,7 +511,7 @@ class GroupManager:
         for number in sorted(self._unclaimed):
             if number < image.next_group and number not in wanted:
                 self._unclaimed.discard(number)
-                self._topics_writer.drop_group(number, partial(self.making.remove, number))
+                self.topics_writer.drop_group(number, partial(self.making.remove, number))
 
     # -- snapshot install --------------------------------------------------------------------------------------------
 
@@ -517,7 +568,8 @@ class GroupManager:
         if group.suspended:
             self._suspended(group, "its leader knows of entries that are gone")
             return
-        self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+        if not self._was_moved(group.number):
+            self._notice(NOT_SUSPENDED, {"group": group.number}, None)
         group.tell(VOTER_RELEASED)
         self._remember(group)
 
@@ -527,7 +579,7 @@ class GroupManager:
         suspended."""
         if not self.controller.group.caught_up or self.making.wanted_count() or self._unmade:
             return
-        for wal_writer in (self._offsets_writer, self._topics_writer):
+        for wal_writer in (self._offsets_writer, self.topics_writer):
             lacking = wal_writer.wal.may_lack_groups
             if lacking and not any(
                 one.suspended and one.wal_writer is wal_writer for one in self._host.groups.values()
@@ -578,7 +630,7 @@ class GroupManager:
 
     def _prove(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
-        for wal_writer in (self._offsets_writer, self._topics_writer):
+        for wal_writer in (self._offsets_writer, self.topics_writer):
             if wal_writer.idle() and wal_writer.batches != self._proven.get(wal_writer):
                 self._proven[wal_writer] = wal_writer.batches
                 self._loop.submit("transfer", wal_writer.wal.sync_proof, lambda _: None)
@@ -599,9 +651,12 @@ class GroupManager:
 
     def not_caught_up(self) -> int:
         """How many groups have not caught up with their leader yet (decision 30), or are not made yet. Groups without a
-        state or suspended are not counted: they may stay so for long, and the other groups must serve."""
+        state or suspended are not counted: they may stay so for long, and the other groups must serve. Nor are those
+        of which this replica is to become a member: that takes as long as the moves before theirs do."""
         behind = sum(
-            1 for group in self._host.groups.values() if not (group.caught_up or group.trouble or group.suspended)
+            1
+            for group in self._host.groups.values()
+            if not (group.caught_up or group.trouble or group.suspended) and group.is_member
         )
         return behind + self.making.wanted_count()
 

@@ -1,6 +1,6 @@
 """Groups that are not whole in the folder that is left are told, and keep no other from serving (ADR 40)."""
 
-from muster_coordinator.controller.commands import CompleteMove, CreateTopic, MovePartition
+from muster_coordinator.controller.commands import CreateTopic, MovePartition
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.records.batch import encode_batch
@@ -173,15 +173,24 @@ def test_a_topic_made_while_one_replica_is_alone_is_led_when_the_next_has_joined
 
 
 def moved_to_1(cluster: SimCluster, topic_id: bytes) -> None:
-    where = {"topic_id": topic_id, "partition": 0, "voters": (BrokerId(1),)}
-    for command in (MovePartition(**where), CompleteMove(**where)):
-        assert cluster.submit(1, command).error == Code.NONE
+    move = MovePartition(topic_id=topic_id, partition=0, voters=(BrokerId(1),))
+    assert cluster.submit(1, move).error == Code.NONE
+
+    def done() -> bool:
+        image = cluster.nodes[1].image()
+        assert image is not None
+        return not image.topics[image.names_by_id[topic_id]].partitions[0].moves
+
+    cluster.world.run_until("the end of the move", done, 60_000)
 
 
 def test_a_partition_that_was_moved_away_and_is_still_here_serves_and_goes_where_it_is_wanted() -> None:
     cluster = formed()
     produce(cluster, b"one")
     cluster.converge()
+    formed_node = cluster.nodes[SURVIVOR].formed
+    assert formed_node is not None
+    formed_node._departures._current = lambda call: None  # it stands aside, and hears no more
     moved_to_1(cluster, bytes([1]) * 16)
     cluster.converge([0])
     lose_majority(cluster)

@@ -6,16 +6,23 @@ carries it out, step by step (`multiraft.reconfiguration`), on every look anew. 
 behind but the configuration in the log. At most `GROUPS_AT_ONCE` of the groups led here change at a time, the
 controller's first: until it has its new member, one more loss would leave nobody who could decide anything.
 
-What this does not do: choose who is wanted (`controller.image.wanted_members` does), or free the disk of who is gone.
+A partition that is being moved (ADR 42) is complete when a configuration with exactly the wanted members is committed:
+its leader says so to the controller, which then lets the others go.
+
+What this does not do: choose who is wanted (`controller.image.wanted_members` does), or free the disk of who is gone
+(`partitions.departures` does).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
+from muster_coordinator.controller.commands import Command, CommandResult, CompleteMove
 from muster_coordinator.controller.image import ClusterImage, members_of, observers, wanted_members
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.events import MEMBERS_CHANGE
+from muster_coordinator.events import MEMBERS_CHANGE, MOVE_COMPLETE
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.ports import Loop
+from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
 from muster_coordinator.replica.maintenance.preferred import is_level
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -26,33 +33,54 @@ GROUPS_AT_ONCE = 2
 """Of the groups led here; Kafka's tools move as few at a time. Each is a snapshot install."""
 
 
+class Submit(Protocol):
+    """`ControllerClient.submit`."""
+
+    def __call__(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None: ...
+
+
 def wanted_of(image: ClusterImage | None) -> Mapping[GroupNo, Wanted]:
-    """The members that each group should have. None of them has others than at its beginning as long as no folder was
-    replaced and no broker joined: then nothing is wanted."""
+    """The members that each group should have, if they may be others than at its beginning: a folder was replaced, a
+    broker joined, or the partition was moved."""
     if image is None:
         return {}
     watching = [broker for broker in observers(image) if image.brokers[broker].bound]
     controller = {CONTROLLER_GROUP: Wanted(members_of(image, image.voters), members_of(image, watching))}
-    if not any(broker.binding for broker in image.brokers.values()):
-        return controller if watching else {}
+    replaced = any(broker.binding for broker in image.brokers.values())
     partitions = {
         partition.group: Wanted(wanted_members(image, partition))
         for topic in image.topics.values()
         for partition in topic.partitions
+        if replaced or partition.move is not None
     }
-    return controller | partitions
+    return controller | partitions if partitions or watching or replaced else {}
+
+
+def moves_of(image: ClusterImage) -> Mapping[GroupNo, CompleteMove]:
+    """Groups whose partitions are being moved -> what says that it is done."""
+    return {
+        partition.group: CompleteMove(topic_id=topic.topic_id, partition=index, voters=partition.voters)
+        for topic in image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+        if partition.moves
+    }
 
 
 class Membership:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine) -> None:
+    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit) -> None:
         self._loop = loop
         self._host = host
         self._controller = controller
         self._image: ClusterImage | None = None
         self._wanted: Mapping[GroupNo, Wanted] = {}
         """What `_image` wants."""
+        self._submit = submit
+        self._moves: Mapping[GroupNo, CompleteMove] = {}
+        """Of `_image`."""
+        self._told: set[GroupNo] = set()
+        """Groups for which the controller's leader was told, and did not answer yet."""
         self.held_up: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
 
@@ -66,6 +94,7 @@ class Membership:
         led = self._led(wanted)
         changing = sum(self._changes(group, wanted[group.number]) for group in led)
         for group in sorted(led, key=lambda group: group.number):
+            self._complete(group, wanted[group.number])
             under_way = not is_settled(group, wanted[group.number])
             if not group.serves or not (under_way or changing < GROUPS_AT_ONCE or group.number == CONTROLLER_GROUP):
                 continue
@@ -81,6 +110,7 @@ class Membership:
         image = self._controller.cluster
         if image is not self._image:
             self._image, self._wanted = image, wanted_of(image)
+            self._moves = {} if image is None else moves_of(image)
         return self._wanted
 
     def _led(self, wanted: Mapping[GroupNo, Wanted]) -> list[RaftGroup]:
@@ -115,6 +145,18 @@ class Membership:
             reason=step.reason,
         )
         return True
+
+    def _complete(self, group: RaftGroup, wanted: Wanted) -> None:
+        """Tell the controller if the group is where it was to be moved, until the image has no such move any more."""
+        move = self._moves.get(group.number)
+        if move is None or group.number in self._told:
+            return
+        if not (is_as_wanted(group, wanted) and group.members_committed):
+            return
+        self._told.add(group.number)
+        group.tell(MOVE_COMPLETE, voters=spelled(wanted.voters))
+        deadline_ms = self._loop.monotonic_ms() + FORWARD_TIMEOUT_MS
+        self._submit(move, deadline_ms=deadline_ms, done=lambda _: self._told.discard(group.number))
 
     def _standing(self, group: RaftGroup, member: int) -> Standing:
         if member == group.core.node:

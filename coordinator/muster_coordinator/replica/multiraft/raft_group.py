@@ -258,6 +258,16 @@ class RaftGroup:
         the configuration is a joint one: those that it leads to."""
         return tuple(broker_of(voter) for voter in self.core.config.voters)
 
+    @property
+    def is_member(self) -> bool:
+        """Is this replica one of the group, by the newest configuration in its log? Not before it has heard of one."""
+        return self.core.node in self.core.config.everyone()
+
+    @property
+    def members_committed(self) -> bool:
+        """Is the configuration that is in effect committed?"""
+        return self.core.members.newest.at <= self.core.commit
+
     def progress_of(self, peer: BrokerId) -> Progress | None:
         """How far a linked peer is. None: this replica does not lead, or that folder of the broker is no member."""
         member = self._host.peers.get(peer)

@@ -73,11 +73,14 @@ class TopicMaking:
         """Groups in the WAL that are to be opened."""
         self._unwanted: deque[GroupNo] = deque()
         """Groups whose folders are to be removed."""
+        self._leaving: set[GroupNo] = set()
+        """Groups whose folders will be removed, and that are made only after that if they are wanted again."""
         self._ready: deque[tuple[GroupNo, PartitionLog]] = deque()
         """Groups whose folders are made and that are not added to the host yet."""
         self._tries: dict[GroupNo, int] = {}
         self._errors: dict[GroupNo, str] = {}
         self._making = self._removing = self._opening = False
+        self._under_removal: list[GroupNo] = []
 
     # -- wishes ----------------------------------------------------------------------------------------------------
 
@@ -86,6 +89,8 @@ class TopicMaking:
         if number in self._wanted:
             return
         self._wanted[number] = Wanted(folder, known)
+        if number in self._leaving:
+            return
         (self._known if known else self._queue).append(number)
         self._begin()
 
@@ -99,8 +104,13 @@ class TopicMaking:
         """The group was deleted before it was made."""
         wanted = self._wanted.pop(number, None)
         self._done(number)
-        if wanted is not None and not wanted.known:
+        if wanted is not None and not wanted.known and number not in self._leaving:
             self.remove(number)
+
+    def leaves(self, number: GroupNo) -> None:
+        """The group is not to be here any more: `remove` will be called for it. If it is wanted again before its
+        folders are removed, it waits for that."""
+        self._leaving.add(number)
 
     def remove(self, number: GroupNo) -> None:
         """Remove the folders of a deleted group. Invariant: called only when its removal from the WAL is durable."""
@@ -131,7 +141,7 @@ class TopicMaking:
             self._making = True
             self._loop.submit(IO_QUEUE, lambda: make_folders(self._disk, wanted), self._batch_made)
         if self._unwanted and not self._removing:
-            gone = self._next(self._unwanted, REMOVED_AT_ONCE)
+            gone = self._under_removal = self._next(self._unwanted, REMOVED_AT_ONCE)
             self._removing = True
             self._loop.submit(IO_QUEUE, lambda: remove_folders(self._disk, gone), self._batch_removed)
 
@@ -177,6 +187,11 @@ class TopicMaking:
             return
         self._removing = False
         failed = dict(result)
+        for number in self._under_removal:
+            if number not in failed and number in self._leaving:
+                self._leaving.discard(number)
+                if number in self._wanted:
+                    self._queue.append(number)
         for number in [number for number in self._errors if number not in failed and number not in self._wanted]:
             self._done(number)
         for number, error in failed.items():

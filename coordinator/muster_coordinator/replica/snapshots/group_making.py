@@ -94,6 +94,8 @@ class GroupMaker:
         self._fell_back: dict[GroupNo, str] = {}
         self._interrupted = {offer.group: offer for offer in staging.completed(disk)}
         self._with_files = frozenset(self.groups_with_files())
+        self._forgotten: set[GroupNo] = set()
+        """Groups that the start found, and that were removed since."""
 
     def known_groups(self, wal_writer: WalWriter) -> list[GroupNo]:
         """Groups that the start found in the WAL."""
@@ -102,6 +104,8 @@ class GroupMaker:
     def begun(self, number: GroupNo, wal_writer: WalWriter) -> bool:
         """Did the start find this group in the WAL or in a sealed install? If the WAL may have lost the group, having
         files counts too."""
+        if number in self._forgotten:
+            return False
         if number in wal_writer.wal.groups() or number in self._interrupted:
             return True
         return wal_writer.wal.is_suspended(number) and number in self._with_files
@@ -110,6 +114,12 @@ class GroupMaker:
         """Groups that have a folder of segments or checkpoints."""
         names = {name for folder in (SEGMENTS, CHECKPOINTS) for name in self._disk.listdir(folder)}
         return sorted(GroupNo(int(name)) for name in names if name.isdecimal())
+
+    def forget(self, number: GroupNo) -> None:
+        """The group is removed from this replica. If it is made again, it is a new one."""
+        self._forgotten.add(number)
+        self._interrupted.pop(number, None)
+        self._fell_back.pop(number, None)
 
     def make(
         self,
@@ -128,7 +138,7 @@ class GroupMaker:
         are empty; otherwise the call blocks on the disk. `members`: the voters at the beginning of the group's log. If
         this replica is none of them, it came later and learns of the configurations by the log.
         """
-        known = wal_writer.wal.groups().get(number)
+        known = None if begins else wal_writer.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
         beginning = Config(members if self._host.member in members else ())

@@ -1,0 +1,319 @@
+"""A partition's replicas move to other brokers and back, in whole clusters on virtual time (ADR 42).
+
+What was acknowledged is at the new replicas, nothing is left at the old ones, and whoever dies at whatever step, the
+move is completed.
+"""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from muster_coordinator.controller.commands import DeleteTopic, MovePartition
+from muster_coordinator.controller.image import Partition
+from muster_coordinator.errors import Code
+from muster_coordinator.events import MOVE_COMPLETE, REPLICA_REMOVED
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
+from muster_coordinator.replica.group_manager import NOT_SUSPENDED, SUSPENDED, TOPICS_WAL
+
+from tests.replica.cluster import SimCluster, produce_when_room
+from tests.replica.serving_cluster import GROUPS, TOPIC_ID, formed
+from tests.sim.loop import unexpected
+
+GROUP = GroupNo(GROUPS[-1])
+"""The topic's."""
+FOUNDERS = (0, 1, 2)
+NEW = (7, 8, 9)
+SMALL = {"checkpoint_bytes": 2_000, "trailing_entries": 1, "segment_flush_ms": 100}
+
+
+def cluster_of_six(seed: int = 1, **settings: int) -> SimCluster:
+    cluster = formed(seed, **settings)
+    cluster.notice = suspensions_only
+    for broker in NEW:
+        cluster.add(broker)
+    cluster.wait_ready()
+    return cluster
+
+
+def suspensions_only(what: str, details: Mapping[str, object], error: BaseException | None) -> None:
+    """A start may find a replica that stood aside before its image says that the partition was moved."""
+    if what not in (SUSPENDED, NOT_SUSPENDED):
+        unexpected(what, details, error)
+
+
+def partition(cluster: SimCluster, broker: int | None = None) -> Partition:
+    """As the furthest image has it, or this broker's."""
+    nodes = cluster.nodes.values() if broker is None else (cluster.nodes[broker],)
+    images = [image for node in nodes if (image := node.image()) is not None]
+    return max(images, key=lambda image: image.applied).topics["t"].partitions[0]
+
+
+def move(cluster: SimCluster, *voters: int) -> None:
+    """Without voters: back to where it was."""
+    command = MovePartition(topic_id=TOPIC_ID, partition=0, voters=tuple(map(BrokerId, voters)))
+    result = cluster.submit(cluster.wait_leader(0), command)
+    assert result.error == Code.NONE, result
+
+
+class Records:
+    """Produced one after the other to whoever leads; those whose fate is unknown count as possible."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.cluster = cluster
+        self.acknowledged: list[int] = []
+        self.number = 0
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            leader = self.cluster.wait_leader(GROUP, ms=30_000)
+            log = self.cluster.nodes[leader].local_log(GROUP)
+            assert log is not None
+            codes: list[Code] = []
+            batch = encode_batch([(b"%08d" % self.number, bytes(300))], timestamp_ms=1_700_000_000_000)
+            produce_when_room(log, batch, self.cluster.loops[leader].monotonic_ms() + 5_000, codes.append)
+            self.cluster.world.run_until("an answer", lambda codes=codes: codes, 20_000)
+            if codes[0] == Code.NONE:
+                self.acknowledged.append(self.number)
+
+    def check(self, *holders: int) -> None:
+        """All of what was acknowledged is at each of these, in order and once, and they have the same bytes."""
+        self.cluster.world.run_until("one state", lambda: len(self._states(holders)) == 1, 30_000)
+        found = set()
+        for broker in holders:
+            data = self.cluster.nodes[broker].group_manager.states[GROUP].log.read(0, 1 << 24, True)
+            found.add(data)
+            places = [data.find(b"%08d" % number) for number in self.acknowledged]
+            assert -1 not in places, (broker, "is lost", self.acknowledged[places.index(-1)])
+            assert places == sorted(places)
+        assert len(found) == 1
+
+    def _states(self, holders: tuple[int, ...]) -> set[tuple[int, str]]:
+        nodes = [self.cluster.nodes[broker] for broker in holders]
+        return {(node.host.groups[GROUP].applied, str(node.state_hash(GROUP))) for node in nodes}
+
+
+def traces(cluster: SimCluster, broker: int) -> list[str]:
+    folders = tuple(f"{kind}/{GROUP}" for kind in (SEGMENTS, CHECKPOINTS))
+    return [name for name in cluster.disks[broker].files() if name.startswith(folders)]
+
+
+def await_moved(cluster: SimCluster, *voters: int, ms: float = 120_000) -> None:
+    """Until the move is complete, these and nobody else have a replica, and the others have nothing of it."""
+
+    def done() -> bool:
+        for broker, node in cluster.nodes.items():
+            here = partition(cluster, broker)
+            group = node.host.groups.get(GROUP)
+            if here.moves or here.voters != voters or (group is not None) is not (broker in voters):
+                return False
+            if group is None and (traces(cluster, broker) or GROUP in node.group_manager.states):
+                return False
+            if group is not None and (set(group.core.config.everyone()) != set(voters) or group.suspended):
+                return False
+        return True
+
+    try:
+        cluster.world.run_until(f"the partition on {voters}", done, ms)
+    except AssertionError:
+        told = {
+            broker: (held.core.status(), node.formed and node.formed.membership.held_up)
+            for broker, node in cluster.nodes.items()
+            if (held := node.host.groups.get(GROUP)) is not None
+        }
+        raise AssertionError(f"{partition(cluster)}, {told}") from None
+
+
+def wal_of(cluster: SimCluster, broker: int):
+    return cluster.nodes[broker].group_manager.topics_writer.wal
+
+
+def test_a_partition_moves_with_all_that_was_acknowledged_and_leaves_nothing_behind() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(20)
+    move(cluster, *NEW)
+    records.write(20)
+    await_moved(cluster, *NEW)
+    records.write(5)
+    assert len(records.acknowledged) >= 30, "it served all the time, apart from changes of leadership"
+    records.check(*NEW)
+    assert cluster.told(MOVE_COMPLETE)
+    for broker in FOUNDERS:
+        assert [told["raft_group"] for told in cluster.told(REPLICA_REMOVED, broker)] == [GROUP]
+        assert wal_of(cluster, broker).is_suspended(GROUP), "what it promised is forgotten"
+    for broker in NEW:
+        assert not cluster.told(REPLICA_REMOVED, broker)
+
+
+def test_nothing_of_the_old_replicas_is_needed_any_more() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(20)
+    move(cluster, 0, *NEW[:2])
+    await_moved(cluster, 0, *NEW[:2])
+    records.write(5)
+    for broker in (1, 2):
+        cluster.kill(broker)
+        cluster.empty_disk(broker)
+    cluster.kill(NEW[0])
+    cluster.restart(NEW[0])
+    with pytest.raises(AssertionError, match="ready"):
+        cluster.wait_ready([NEW[0]], ms=5_000)  # the controller's quorum is gone; the partition's is not
+    records.write(5)
+    records.check(0, *NEW[:2])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_broker_that_was_let_go_is_taken_in_again_and_has_no_say_until_it_has_everything(restarts: bool) -> None:
+    cluster = cluster_of_six(**SMALL)
+    records = Records(cluster)
+    records.write(20)
+    for voters in (NEW, FOUNDERS, (0, 7, 1), FOUNDERS):
+        move(cluster, *voters)
+        records.write(5)
+        await_moved(cluster, *voters)
+        if restarts:
+            for broker in list(cluster.nodes):
+                cluster.kill(broker)
+                cluster.restart(broker)
+            cluster.wait_ready()
+        records.write(5)
+        records.check(*voters)
+    for broker in FOUNDERS:
+        assert not wal_of(cluster, broker).is_suspended(GROUP)
+
+
+def test_wanted_again_before_it_knows_that_it_was_let_go() -> None:
+    """One of the old voters is away for the whole of the first move, and hears of both at once."""
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    cluster.net.isolate(BrokerId(2))
+    move(cluster, 0, 1, 7)
+    cluster.world.run_until("the first move", lambda: not partition(cluster).moves, 120_000)
+    records.write(10)
+    move(cluster, 2, 7, 8)
+    records.write(10)
+    cluster.net.heal()
+    await_moved(cluster, 2, 7, 8)
+    records.write(5)
+    records.check(2, 7, 8)
+
+
+def test_a_move_is_cancelled_and_whoever_came_goes_again() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(20)
+    cluster.kill(9)  # so the move cannot be completed
+    move(cluster, 7, 8, 9)
+    cluster.world.run_for(10_000)
+    assert partition(cluster).moves
+    move(cluster)
+    await_moved(cluster, *FOUNDERS)
+    cluster.restart(9)
+    cluster.wait_ready()
+    await_moved(cluster, *FOUNDERS)
+    records.write(5)
+    records.check(*FOUNDERS)
+
+
+def test_to_one_replica_and_to_five() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    for voters in ((1,), (7,), (8, 7, 0), (0, 1, 2, 8, 7), (9,), (0, 1, 2)):
+        records.write(5)
+        move(cluster, *voters)
+        await_moved(cluster, *voters)
+        records.check(*voters)
+    assert len(records.acknowledged) > 20
+
+
+def test_the_topic_is_deleted_while_its_partition_moves() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    for number, wait_ms in enumerate((0, 300, 1_500, 4_000)):
+        if number:
+            break
+        move(cluster, *NEW)
+        cluster.world.run_for(wait_ms)
+    cluster.submit(0, DeleteTopic(topic_id=TOPIC_ID))
+
+    def gone() -> bool:
+        return all(
+            GROUP not in node.host.groups
+            and not traces(cluster, broker)
+            and not wal_of(cluster, broker).is_suspended(GROUP)
+            for broker, node in cluster.nodes.items()
+        )
+
+    cluster.world.run_until("nothing is left", gone, 60_000)
+    cluster.world.run_for(5_000)
+    assert gone()
+
+
+def test_a_replica_that_leaves_waits_for_the_controllers_word() -> None:
+    """It hears of the end of the move, and then of nobody: by what it knows it could be wanted again already."""
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    move(cluster, 0, 1, 7)
+    waits = cluster.nodes[2].formed._departures
+    waits._current = lambda call: cluster.loops[2].call_at(cluster.loops[2].monotonic_ms() + 100, lambda: call(False))
+    cluster.world.run_until("the end of the move", lambda: not partition(cluster, 2).moves, 120_000)
+    cluster.world.run_for(20_000)
+    group = cluster.nodes[2].host.groups[GROUP]
+    assert group.suspended
+    assert traces(cluster, 2)
+    move(cluster, 0, 1, 2)
+    await_moved(cluster, 0, 1, 2)
+    assert cluster.nodes[2].host.groups[GROUP] is group, "it went on with what it had"
+    records.check(0, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whoever_dies_at_whatever_step(seed: int) -> None:
+    """Moves at random, brokers that lose power at random; at the end nothing acknowledged is lost, and every replica is
+    where it is wanted and nowhere else."""
+    rand = random.Random(seed)
+    cluster = cluster_of_six(seed, **(SMALL if seed % 2 else {}))
+    records = Records(cluster)
+    records.write(5)
+    voters: tuple[int, ...] = FOUNDERS
+    for _ in range(6):
+        voters = tuple(rand.sample((*FOUNDERS, *NEW), rand.choice((1, 3, 3, 5))))
+        move(cluster, *voters)
+        for _ in range(rand.randrange(3)):
+            cluster.world.run_for(rand.randrange(1, 3_000))
+            down = rand.sample((*FOUNDERS, *NEW), rand.choice((1, 1, 2)))
+            for broker in down:
+                cluster.kill(broker)
+            cluster.world.run_for(rand.randrange(1, 3_000))
+            for broker in down:
+                cluster.restart(broker)
+            cluster.world.run_for(rand.randrange(1, 1_000))
+        cluster.wait_ready(ms=60_000)
+        records.write(3)
+    await_moved(cluster, *voters)
+    records.write(3)
+    records.check(*voters)
+
+
+def test_a_start_removes_what_a_crash_has_left() -> None:
+    """Power is lost between the suspension and the removal, and the next start's image has the move behind it."""
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    move(cluster, 0, 1, 7)
+    cluster.world.run_until("it stands aside", lambda: wal_of(cluster, 2).is_suspended(GROUP), 120_000)
+    cluster.world.run_for(2)
+    cluster.kill(2)
+    cluster.world.run_for(5_000)
+    cluster.restart(2)
+    cluster.wait_ready()
+    await_moved(cluster, 0, 1, 7)
+    assert GROUP not in wal_of(cluster, 2)._logs, TOPICS_WAL
+    records.check(0, 1, 7)
