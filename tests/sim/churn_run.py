@@ -49,10 +49,12 @@ class Churn:
         image = None if down else self.cluster.voters()[0].node.image()
         if image is None:
             return down or ["no image"]
-        wanted = {CONTROLLER_GROUP, *(partition.group for t in image.topics.values() for partition in t.partitions)}
-        wanted |= {GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.cluster.setup.partitions)}
+        of_topics = [partition for t in image.topics.values() for partition in t.partitions]
+        offsets = {GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.cluster.setup.partitions)}
         found = []
-        for replica in self.cluster.voters():
+        for replica in (*self.cluster.voters(), *self.cluster.observers):
+            wanted = {CONTROLLER_GROUP, *(one.group for one in of_topics if replica.broker in one.holders)}
+            wanted |= offsets if replica not in self.cluster.observers else set()
             what = left_over(wanted, replica.node.host.groups, replica.disk.files())
             found += [f"{replica.broker}: {one}" for one in what]
         return found
@@ -61,12 +63,11 @@ class Churn:
         cluster, marks = self.cluster, self.cluster.marks
         check = ChurnCheck(cluster.history, self.incarnations)
         check.history_only()
-        first = cluster.voters()[0].node
-        image = first.image()
+        image = cluster.image()
         assert image is not None
         topic = image.topics[CHURN]
         for number, partition in enumerate(topic.partitions):
-            group_manager = first.group_manager
+            group_manager = cluster.holders(GroupNo(partition.group))[0].node.group_manager
             assert group_manager is not None
             batches, differences = compare_logs(cluster, GroupNo(partition.group))
             check.found += differences

@@ -15,7 +15,7 @@ from typing import Any
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
-from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
+from muster_coordinator.controller.image import PEER_LISTENER, ClusterImage, Endpoint
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
@@ -49,6 +49,7 @@ from tests.wire.frames import frames_of
 
 LISTENER = "sim"
 OF_FAILING_DISKS = (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)
+OF_MOVES = (SUSPENDED, NOT_SUSPENDED)
 OF_ROT = {
     damage.WHAT: "damaged batches were noticed",
     repair.REPAIRED: "a damaged segment was fetched again",
@@ -115,6 +116,8 @@ class Life:
         """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
         if self.cluster.harm.rotten and what in OF_ROT:
             self.cluster.marks.add(OF_ROT[what])
+        elif what in OF_MOVES and self.cluster.moves:
+            self.cluster.marks.add("a replica that came back stood aside")
         elif not (self.replica.disk_may_fail and what in OF_FAILING_DISKS):
             unexpected(what, details, error)
 
@@ -378,6 +381,9 @@ class Cluster:
         self.wires = Wires(self.world)
         self.history = History()
         self.violations: list[Violation] = []
+        self.moves = False
+        """Partitions are moved: a replica stands aside on its way out, and when it comes back. A start of which the
+        image says nothing of that yet, or a repeated message of before, has it told as a loss."""
         self.marks: set[str] = set()
         self.harm = Harm(setup.nodes)
         self.replicas = [Replica(self, BrokerId(n)) for n in range(setup.nodes)]
@@ -445,6 +451,10 @@ class Cluster:
     def up(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.life is not None]
 
+    def all_up(self) -> list[Replica]:
+        """With the observers."""
+        return [replica for replica in self.everyone if replica.life is not None]
+
     def voters(self) -> list[Replica]:
         """Those whose seat is theirs: they have not lost their disks."""
         return [replica for replica in self.replicas if not replica.emptied]
@@ -452,7 +462,7 @@ class Cluster:
     def leader_of(self, group: GroupNo) -> Replica | None:
         """The replica that leads in the highest term, if any does."""
         best: tuple[int, Replica] | None = None
-        for replica in self.up():
+        for replica in self.all_up():
             held = replica.node.host.groups.get(group)
             if held is not None and held.leads and (best is None or held.core.term > best[0]):
                 best = (held.core.term, replica)
@@ -460,7 +470,22 @@ class Cluster:
 
     def groups(self) -> list[GroupNo]:
         """Numbers of all Raft groups that some replica holds."""
-        return sorted({number for replica in self.up() for number in replica.node.host.groups})
+        return sorted({number for replica in self.all_up() for number in replica.node.host.groups})
+
+    def image(self) -> ClusterImage | None:
+        """The furthest one."""
+        images = [image for replica in self.all_up() if (image := replica.node.image()) is not None]
+        return max(images, key=lambda image: image.applied, default=None)
+
+    def holders(self, number: GroupNo) -> list[Replica]:
+        """Who is to have a replica of the group once all is settled: a topic's partition may have been moved."""
+        image = self.image()
+        for topic in () if image is None else image.topics.values():
+            for partition in topic.partitions:
+                if partition.group == number and not topic.internal:
+                    found = [self.everyone[broker] for broker in partition.voters]
+                    return [replica for replica in found if not replica.emptied]
+        return [*self.voters(), *(self.observers if number == CONTROLLER_GROUP else ())]
 
     def serving(self) -> bool:
         """Every Raft group has a leader that serves."""
@@ -478,8 +503,7 @@ class Cluster:
             return False
         for number in self.groups():
             applied = set()
-            watching = self.observers if number == CONTROLLER_GROUP else ()
-            for replica in (*self.voters(), *watching):
+            for replica in self.holders(number):
                 held = replica.node.host.groups.get(number)
                 applied.add(None if held is None else held.applied)
                 if held is not None and (held.core.commit != held.applied or held.trouble or held.core.suspended):

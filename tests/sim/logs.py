@@ -36,7 +36,7 @@ def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
 
 def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Violation]]:
     """The log, and where replicas differ (R1)."""
-    voters = cluster.voters()
+    voters = cluster.holders(group)
     first = read_log(voters[0], group)
     found = []
     for replica in voters[1:]:

@@ -180,7 +180,7 @@ class Oracle:
         for error in self.cluster.net.wire_errors:
             if error[-1] not in strangers:
                 self._say("link", f"a peer link broke: {error}")
-        for replica in self.cluster.up():
+        for replica in self.cluster.all_up():
             self._mark(replica)
             for number, group in replica.node.host.groups.items():
                 core = group.core
@@ -233,8 +233,7 @@ class Oracle:
 
     def compare_states(self) -> None:
         """States by applied index; O(state)."""
-        watching = [replica for replica in self.cluster.observers if replica.up]
-        for replica in (*self.cluster.up(), *watching):
+        for replica in self.cluster.all_up():
             for number, group in replica.node.host.groups.items():
                 if group.installing:
                     continue

@@ -148,7 +148,18 @@ class Replacements:
             return False
         config = held.core.config
         own = [member for member in config.everyone() if broker_of(member) == known.broker]
+        if known.broker not in self._holders(group):
+            return not own and not config.outgoing
         return own == [known.member] and known.member in config.voters and not config.outgoing
+
+    def _holders(self, group: GroupNo) -> tuple[BrokerId, ...]:
+        """By the controller's image; of a group that does not move all who formed the cluster."""
+        image = self._image()
+        for topic in () if image is None else image.topics.values():
+            for partition in topic.partitions:
+                if partition.group == group and not topic.internal:
+                    return partition.holders
+        return tuple(replica.broker for replica in self.cluster.replicas)
 
 
 def _groups(cluster: Cluster, image: ClusterImage) -> set[GroupNo]:

@@ -25,6 +25,7 @@ from tests.sim.history import Violation
 from tests.sim.logs import compare_logs, damaged_logs
 from tests.sim.members import GroupPlan, Member
 from tests.sim.mesh_net import MeshNet
+from tests.sim.moves import MOVED_MS_MAX, Moves
 from tests.sim.nemesis import Nemesis
 from tests.sim.observers import JOINED_MS_MAX, Observers
 from tests.sim.oracle import Oracle
@@ -100,6 +101,7 @@ class Run:
         self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
         self.observers = Observers(self.cluster, plan.seed)
+        self.moves = Moves(self.cluster, plan.seed)
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
 
     def _trace(self, what: str, data: bytes) -> None:
@@ -155,6 +157,7 @@ class Run:
             client.start(client.rand.randint(0, 1_500))
         self.nemesis.arm()
         self.observers.arm()
+        self.moves.arm()
         self._pass(self.plan.storm_ms)
         if not self.cluster.violations:
             self._settle()
@@ -194,6 +197,7 @@ class Run:
     def _settle(self) -> None:
         self.nemesis.heal()
         self.observers.heal()
+        self.moves.over = True
         healed_us = self.cluster.world.now_us
         for member in self.members:
             member.quiet = True
@@ -205,6 +209,8 @@ class Run:
         replacements = self.nemesis.replacements
         self._wait(replacements.unfinished, lambda: not replacements.unfinished(), REPLACED_MS_MAX)
         self._wait(self.observers.unfinished, lambda: not self.observers.unfinished(), JOINED_MS_MAX)
+        self.moves.heal()
+        self._wait(self.moves.unfinished, lambda: not self.moves.unfinished(), MOVED_MS_MAX)
         for client in self.clients:
             client.stop()
         self._wait(

@@ -381,9 +381,10 @@ class GroupManager:
             )
 
         partition, begins = topic.partitions[index], log is not None
-        # Where it was removed before, and what it promised forgotten, it has no say by the configuration of then.
-        returns = self._was_moved(number) and self.topics_writer.wal.is_suspended(number)
-        members = () if returns else partition.members
+        # Suspended, and alone by the configuration of then: it comes back, and there are others now to restore it.
+        others = partition.moves or partition.voters != (self._settings.broker,)
+        alone = len(partition.members) == 1 and others and self.topics_writer.wal.is_suspended(number)
+        members = () if alone else partition.members
         group = self._maker.make(number, members, self.topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
