@@ -13,10 +13,10 @@ from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import next_turn
 from muster_coordinator.admin.drain import Drain
-from muster_coordinator.admin.replacement import gone_of, judge_group
+from muster_coordinator.admin.replacement import gone_of, judge_elsewhere, judge_group
 from muster_coordinator.admin.status import partition_document
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker, ReplaceReplica, SetDraining
-from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage
+from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage, Move, Partition
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.limits import KIB
@@ -310,6 +310,37 @@ def test_a_second_folder_is_declared_gone_only_when_the_first_one_has_been_repla
         seen = group("leader", 0, match={0: 9, 2: 9}, config=config)
         refusal = judge_group(seen, BrokerId(1), BrokerId(0), present.__contains__)
         assert (None if refusal is None else refusal.error) == error, config
+
+
+@pytest.mark.parametrize(
+    ("move", "leader", "connected", "error"),
+    [
+        (None, 0, (0, 2), None),
+        (None, 2, (0, 2), None),
+        (None, 1, (0, 2), "no_leader"),
+        (None, None, (0, 2), "no_leader"),
+        (None, 0, (0,), "no_majority"),
+        (None, 0, (0, 7), "no_majority"),
+        (Move((7, 8, 9)), None, (), None),
+        (Move((1, 8, 9)), 8, (8, 9), None),
+        (Move((1, 8, 9)), 8, (0, 2, 8), "no_majority"),
+        (Move((7, 8, 9), (0, 1, 2), (0, 1, 2)), 7, (0, 2, 7, 8), None),
+        (Move((7, 8, 9), (0, 1, 2), (0, 1, 2)), 7, (0, 7, 8, 9), "no_majority"),
+        (Move((7, 8, 9), (0, 1, 2), (0, 1, 2)), 7, (0, 2, 7), "no_majority"),
+        (Move((1,), (0, 1, 2), (0, 2)), 0, (0, 2), "no_majority"),
+        (Move((0, 2, 7), (0, 1, 2), (1,)), 0, (0, 2), None),
+    ],
+)
+def test_a_group_on_other_brokers_only_is_judged_by_where_it_is_wanted_and_came_from(
+    move: Move | None, leader: int | None, connected: tuple[int, ...], error: str | None
+) -> None:
+    """A partition that was moved: the controller's leader has no replica, and cannot see its members. Broker 1 is
+    lost; 7 to 9 joined later."""
+    members = tuple(member_no(BrokerId(broker), 0) for broker in (0, 1, 2))
+    partition = Partition(group=GroupNo(5), members=members, move=move)
+    known = None if leader is None else BrokerId(leader)
+    refusal = judge_elsewhere(partition, BrokerId(1), known, [*map(BrokerId, connected)])
+    assert (None if refusal is None else refusal.error) == error
 
 
 # Real replicas, on virtual time.

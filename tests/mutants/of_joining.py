@@ -71,7 +71,7 @@ JOINING_MUTANTS = (
     one(
         "ADR 41: an observer holds the partitions of voters",
         "replica.group_manager",
-        "                if self._settings.broker not in partition.voters:\n",
+        "                if self._settings.broker not in partition.holders:\n",
         "                if False:\n",
         "replica.test_joining.test_it_answers_who_leads_what_it_does_not_hold",
     ),

@@ -6,6 +6,7 @@ Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/r
 
 from tests.mutants.of_bindings import BINDING_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
+from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
 from tests.mutants.of_wal_holes import HOLE_MUTANTS
 from tests.mutants.rule_mutant import one
@@ -160,6 +161,7 @@ RULE_MUTANTS = (
     *HOLE_MUTANTS,
     *BINDING_MUTANTS,
     *JOINING_MUTANTS,
+    *MOVES_MUTANTS,
     *RECOVERY_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",

@@ -19,7 +19,7 @@ from muster_coordinator.replica.group_manager import NOT_SUSPENDED, SUSPENDED, T
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.serving_cluster import GROUPS, TOPIC_ID, formed
-from tests.sim.loop import unexpected
+from tests.sim.loop import Latency, unexpected
 
 GROUP = GroupNo(GROUPS[-1])
 """The topic's."""
@@ -231,15 +231,13 @@ def test_to_one_replica_and_to_five() -> None:
     assert len(records.acknowledged) > 20
 
 
-def test_the_topic_is_deleted_while_its_partition_moves() -> None:
+@pytest.mark.parametrize("wait_ms", [0, 300, 900, 1_500, 4_000])
+def test_the_topic_is_deleted_while_its_partition_moves(wait_ms: int) -> None:
     cluster = cluster_of_six()
     records = Records(cluster)
     records.write(10)
-    for number, wait_ms in enumerate((0, 300, 1_500, 4_000)):
-        if number:
-            break
-        move(cluster, *NEW)
-        cluster.world.run_for(wait_ms)
+    move(cluster, *NEW)
+    cluster.world.run_for(wait_ms)
     cluster.submit(0, DeleteTopic(topic_id=TOPIC_ID))
 
     def gone() -> bool:
@@ -274,7 +272,56 @@ def test_a_replica_that_leaves_waits_for_the_controllers_word() -> None:
     records.check(0, 1, 2)
 
 
-@pytest.mark.parametrize("seed", range(60))
+def test_the_controller_is_told_only_when_the_new_members_are_committed() -> None:
+    """A configuration that is in the leader's log alone may be lost; the old replicas are needed until then."""
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    leader = cluster.wait_leader(GROUP)
+    core = cluster.nodes[leader].host.groups[GROUP].core
+    move(cluster, *NEW)
+    cluster.world.run_until(
+        "the last entry of the change",
+        lambda: core.config.voters == NEW and not core.config.outgoing and core.members.newest.at > core.commit,
+        60_000,
+    )
+    for broker in NEW:
+        cluster.net.isolate(broker, FOUNDERS)
+    cluster.world.run_for(900)  # longer than from look to look, shorter than a leader without a quorum leads
+    assert core.members.newest.at > core.commit
+    assert not cluster.told(MOVE_COMPLETE)
+    cluster.world.run_for(10_000)
+    assert partition(cluster, leader).moves
+    cluster.net.heal()
+    await_moved(cluster, *NEW)
+    records.write(5)
+    records.check(*NEW)
+
+
+def test_wanted_again_while_it_is_being_removed() -> None:
+    """It is made anew only when nothing is left: what is removed late must not be the new one's."""
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    move(cluster, *NEW)
+    cluster.world.run_until("it stands aside", lambda: wal_of(cluster, 0).is_suspended(GROUP), 120_000)
+    for queue in (TOPICS_WAL, "folders"):
+        cluster.loops[0].latency[queue] = Latency(2_000_000, 2_000_000)
+    cluster.world.run_until("it is let go", lambda: GROUP not in cluster.nodes[0].host.groups, 10_000)
+    move(cluster, *FOUNDERS)
+    cluster.world.run_for(1_000)
+    assert GROUP not in cluster.nodes[0].host.groups
+    await_moved(cluster, *FOUNDERS)
+    records.write(5)
+    records.check(*FOUNDERS)
+    cluster.kill(0)
+    cluster.restart(0)
+    cluster.wait_ready()
+    records.write(5)
+    records.check(*FOUNDERS)
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_whoever_dies_at_whatever_step(seed: int) -> None:
     """Moves at random, brokers that lose power at random; at the end nothing acknowledged is lost, and every replica is
     where it is wanted and nowhere else."""

@@ -26,6 +26,7 @@ REACHED = (
     "a lost disk was mounted again",
     "a lost replica was replaced",
     "a new folder was replaced in its turn",
+    "a partition was moved",
     "a replica replayed its WAL",
     "a replica was drained",
     "a send was refused",

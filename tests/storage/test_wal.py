@@ -328,6 +328,28 @@ def test_a_dropped_group_is_forgotten_and_pins_nothing():
     assert set(reopened(disk).groups()) == {6}
 
 
+@pytest.mark.parametrize("gap", [0, 1, 40])
+def test_a_dropped_group_that_comes_back_has_only_what_it_wrote_since(gap):
+    """A partition that was moved away and back. Over restarts, and over files that are written meanwhile."""
+    disk = SimDisk()
+    wal = open_wal(disk)
+    for turn in range(3):
+        commit(wal, writes(5, entries(1, 9, term=turn + 1), hard=(turn + 1, 2, 8)), writes(6, entries(1, 2)))
+        wal.drop_group(5)
+        commit(wal)
+        for at in range(gap):
+            commit(wal, writes(6, entries(at + 2, at + 3, size=300), checkpoint=(at + 1, 1)))
+        assert set(reopened(disk).groups()) == {6}
+        commit(wal, writes(5, entries(1, 4, term=turn + 2), hard=(turn + 2, -1, 0)))
+        assert wal.read(5, 1, 4, 1 << 20) == list(entries(1, 4, term=turn + 2))
+        found = reopened(disk)
+        assert all_entries(found, 5) == list(entries(1, 4, term=turn + 2))
+        assert found.groups()[5].hard_state == HardState(turn + 2, -1, 0)
+        wal.drop_group(5)
+        wal.drop_group(6)
+        commit(wal)
+
+
 def test_a_group_staged_and_dropped_in_one_turn_leaves_nothing():
     disk = SimDisk()
     wal = open_wal(disk)

@@ -13,7 +13,7 @@ bind the new folder (its registration does), or change the members of any group.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
@@ -22,7 +22,7 @@ from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker, ReplaceReplica
-from muster_coordinator.controller.image import Broker, ClusterImage, never_registered
+from muster_coordinator.controller.image import Broker, ClusterImage, Partition, never_registered
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of
@@ -135,6 +135,28 @@ def judge_group(
     return None
 
 
+def judge_elsewhere(
+    partition: Partition, broker: BrokerId, leader: BrokerId | None, connected: Collection[BrokerId]
+) -> Refusal | None:
+    """As `judge_group`, of a group that is on other brokers only, so that its members cannot be seen: where it is
+    wanted and where it came from count, each of them, and its `leader` as gossip has it."""
+    if broker not in partition.holders:
+        return None
+    move = partition.move
+    for half in filter(None, (partition.voters, () if move is None else move.origin)):
+        others = sorted({*half} & {*connected} - {broker})
+        if len(others) < majority(len(half)):
+            said = (
+                f"Raft group {partition.group} would need a vote of what is gone: of its replicas {list(half)} only "
+                f"{others} are connected; {majority(len(half))} are needed"
+            )
+            return Refusal(409, "no_majority", said)
+    if leader is None or leader == broker or leader not in connected:
+        said = f"Raft group {partition.group} has no leader among {sorted(connected)}; ask again when it has one"
+        return Refusal(503, "no_leader", said)
+    return None
+
+
 def _unknown_members(group: GroupNo) -> Refusal:
     said = f"this replica does not hold Raft group {group} yet, or does not know its members; ask again"
     return Refusal(503, "not_known", said)
@@ -167,17 +189,19 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
     if linked(broker):
         return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
     held = {status.group: status for status in replica.local_groups()}
-    missing = sorted(_groups_of(image) - held.keys())
+    places = {place.group: place for topic in image.topics.values() for place in topic.partitions}
+    here = {number for number, place in places.items() if replica.broker in place.holders}
+    missing = sorted({CONTROLLER_GROUP, *here} - held.keys())
     if missing:
         return _unknown_members(missing[0])
     present = {known.member for known in image.brokers.values() if known.bound and linked(known.broker)}
+    connected = {replica.broker, *map(broker_of, present)} - {broker}
+    for number in sorted(places.keys() - here):
+        refusal = judge_elsewhere(places[number], broker, replica.leadership(number).leader, connected)
+        if refusal is not None:
+            return refusal
     judged = (judge_group(group, broker, replica.broker, present.__contains__) for group in held.values())
     return next((refusal for refusal in judged if refusal is not None), None)
-
-
-def _groups_of(image: ClusterImage) -> set[GroupNo]:
-    """All that there are: each replica holds every one."""
-    return {CONTROLLER_GROUP, *(place.group for topic in image.topics.values() for place in topic.partitions)}
 
 
 def command_for(replica: AdminReplica, broker: BrokerId, gone: bytes) -> Command:

@@ -244,8 +244,8 @@ class Wal:
         written.config = NO_CONFIG if config is None else (index, encode_config(config))
 
     def drop_group(self, group: GroupNo) -> bool:
-        """Stage that the group is deleted; its number is never given again. False: the WAL does not know it, and
-        nothing is staged."""
+        """Stage that the group is deleted. False: the WAL does not know it, and nothing is staged. The group may come
+        back once this is durable, with a log that begins anew."""
         log = self._logs.pop(group, None)
         if log is None:
             return False
