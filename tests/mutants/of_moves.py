@@ -52,7 +52,7 @@ MOVES_MUTANTS = (
         "replica.snapshots.group_making",
         "        if number in self._forgotten:\n            return False\n",
         "",
-        MOVES + "test_wanted_again_while_it_is_being_removed",
+        MOVES + "test_a_group_that_a_start_has_found_comes_back_as_a_new_one",
     ),
     one(
         "ADR 42: a replica is made while the one before is being removed",
@@ -66,6 +66,6 @@ MOVES_MUTANTS = (
         "replica.group_manager",
         "                    if number in self._topics or number in self._unclaimed:\n",
         "                    if number in self._topics:\n",
-        MOVES + "test_a_start_removes_what_a_crash_has_left",
+        MOVES + "test_a_start_removes_what_is_elsewhere_by_its_checkpoint",
     ),
 )

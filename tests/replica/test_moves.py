@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 
 import pytest
-from muster_coordinator.controller.commands import DeleteTopic, MovePartition
+from muster_coordinator.controller.commands import AllocateProducerIds, DeleteTopic, MovePartition
 from muster_coordinator.controller.image import Partition
 from muster_coordinator.errors import Code
 from muster_coordinator.events import MOVE_COMPLETE, REPLICA_REMOVED
@@ -16,6 +16,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
 from muster_coordinator.replica.group_manager import NOT_SUSPENDED, SUSPENDED, TOPICS_WAL
+from muster_coordinator.storage.checkpoint import checkpoint_name
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.serving_cluster import GROUPS, TOPIC_ID, formed
@@ -124,6 +125,16 @@ def await_moved(cluster: SimCluster, *voters: int, ms: float = 120_000) -> None:
             if (held := node.host.groups.get(GROUP)) is not None
         }
         raise AssertionError(f"{partition(cluster)}, {told}") from None
+
+
+def await_told(cluster: SimCluster, broker: int, *voters: int) -> None:
+    """Until this broker has applied the end of the move to these."""
+
+    def told() -> bool:
+        here = partition(cluster, broker)
+        return here.voters == voters and not here.moves
+
+    cluster.world.run_until("the end of the move", told, 120_000)
 
 
 def wal_of(cluster: SimCluster, broker: int):
@@ -261,7 +272,7 @@ def test_a_replica_that_leaves_waits_for_the_controllers_word() -> None:
     move(cluster, 0, 1, 7)
     waits = cluster.nodes[2].formed._departures
     waits._current = lambda call: cluster.loops[2].call_at(cluster.loops[2].monotonic_ms() + 100, lambda: call(False))
-    cluster.world.run_until("the end of the move", lambda: not partition(cluster, 2).moves, 120_000)
+    await_told(cluster, 2, 0, 1, 7)
     cluster.world.run_for(20_000)
     group = cluster.nodes[2].host.groups[GROUP]
     assert group.suspended
@@ -364,3 +375,51 @@ def test_a_start_removes_what_a_crash_has_left() -> None:
     await_moved(cluster, 0, 1, 7)
     assert GROUP not in wal_of(cluster, 2)._logs, TOPICS_WAL
     records.check(0, 1, 7)
+
+
+def test_a_start_removes_what_is_elsewhere_by_its_checkpoint() -> None:
+    """The group is in the WAL, and no image of this life wants it."""
+    cluster = cluster_of_six(**SMALL)
+    records = Records(cluster)
+    records.write(10)
+    departures = cluster.nodes[2].formed._departures
+    departures._current = lambda call: None  # it stands aside, and hears no more
+    move(cluster, 0, 1, 7)
+    await_told(cluster, 2, 0, 1, 7)
+    image = cluster.nodes[2].image()
+    assert image is not None
+    later = f"{CHECKPOINTS}/0/{checkpoint_name(image.applied, 0)}"
+    for _ in range(300):
+        assert cluster.submit(0, AllocateProducerIds(broker=BrokerId(0))).error == Code.NONE
+    cluster.world.run_until(
+        "a checkpoint behind that",
+        lambda: any(name.startswith(f"{CHECKPOINTS}/0/") and name > later for name in cluster.disks[2].files()),
+        60_000,
+    )
+    cluster.world.run_for(1_000)
+    cluster.kill(2)
+    node = cluster.restart(2)
+    assert not partition(cluster, 2).moves
+    assert GROUP not in node.host.groups
+    assert traces(cluster, 2)
+    cluster.wait_ready()
+    await_moved(cluster, 0, 1, 7)
+    assert GROUP not in wal_of(cluster, 2)._logs
+    records.check(0, 1, 7)
+
+
+def test_a_group_that_a_start_has_found_comes_back_as_a_new_one() -> None:
+    cluster = cluster_of_six()
+    records = Records(cluster)
+    records.write(10)
+    for broker in FOUNDERS:
+        cluster.kill(broker)
+        cluster.restart(broker)
+        cluster.wait_ready()
+    move(cluster, *NEW)
+    await_moved(cluster, *NEW)
+    records.write(5)
+    move(cluster, *FOUNDERS)
+    await_moved(cluster, *FOUNDERS)
+    records.write(5)
+    records.check(*FOUNDERS)

@@ -339,10 +339,10 @@ def test_a_dropped_group_that_comes_back_has_only_what_it_wrote_since(gap):
         commit(wal)
         for at in range(gap):
             commit(wal, writes(6, entries(at + 2, at + 3, size=300), checkpoint=(at + 1, 1)))
-        assert set(reopened(disk).groups()) == {6}
+        assert set(open_wal(disk.durable_copy()).groups()) == {6}
         commit(wal, writes(5, entries(1, 4, term=turn + 2), hard=(turn + 2, -1, 0)))
         assert wal.read(5, 1, 4, 1 << 20) == list(entries(1, 4, term=turn + 2))
-        found = reopened(disk)
+        found = open_wal(disk.durable_copy())
         assert all_entries(found, 5) == list(entries(1, 4, term=turn + 2))
         assert found.groups()[5].hard_state == HardState(turn + 2, -1, 0)
         wal.drop_group(5)
