@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic
+from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, MovePartition
 from muster_coordinator.controller.image import (
+    MEMBERS_LEVEL,
     OFFSETS_TOPIC,
     Broker,
     ClusterImage,
@@ -18,6 +19,7 @@ from muster_coordinator.controller.image import (
     Routing,
     Topic,
 )
+from muster_coordinator.controller.moves import move_partition
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
@@ -238,14 +240,14 @@ class Watched(Mapping[str, Topic]):
 def broker(number: int, *, listeners: tuple[str, ...] = ("PLAINTEXT", "EXTERNAL")) -> Broker:
     return Broker(
         broker=BrokerId(number),
-        replica_uuid=bytes([number]) * 16,
+        replica_uuid=bytes([number]) * 15 + b"u",
         incarnation=1,
         endpoints=tuple(
             Endpoint(listener=name, host=f"{name.lower()}-{number}", port=9092 + i) for i, name in enumerate(listeners)
         ),
         admin=f"admin-{number}:8081",
         draining=False,
-        feature_max=1,
+        feature_max=MEMBERS_LEVEL,
     )
 
 
@@ -307,6 +309,7 @@ class FakeSurface:
         self.producer = 4_000
         self.next_group = 1_000
         self.voters = tuple(self.brokers)
+        self.feature_level = MEMBERS_LEVEL
         self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, self.voters, {})}
         self.elected = True
         self.behind = False
@@ -348,7 +351,7 @@ class FakeSurface:
             names_by_id={t.topic_id: t.name for t in self.topics.values()},
             deleted_topic_ids=self.deleted_ids,
             routing=Routing(offsets_partitions=OFFSETS_PARTITIONS),
-            feature_level=1,
+            feature_level=self.feature_level,
             next_group=GroupNo(500),
             next_producer_id=0,
         )
@@ -446,12 +449,23 @@ class FakeSurface:
             grown = more.partitions
             self.add_topic(more)
             self.topics[old.name] = replace(old, partitions=old.partitions + grown)
+        elif isinstance(command, MovePartition):
+            self._move(command)
+            return
         else:
             return
         self.next_group += len(grown)
         if not self.elected:
             for partition in grown:
                 del self.leaders[partition.group]
+
+    def _move(self, command: MovePartition) -> None:
+        image = self.image()
+        assert image is not None
+        old = self.topics[image.names_by_id[command.topic_id]]
+        partitions = list(old.partitions)
+        partitions[command.partition] = move_partition(image, partitions[command.partition], command.voters)
+        self.topics[old.name] = replace(old, partitions=tuple(partitions))
 
     def producer_id(self, done: Callable[[int], None]) -> None:
         self.lookups.append("producer id")

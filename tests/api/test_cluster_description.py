@@ -1,4 +1,4 @@
-"""ApiVersions, DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments, InitProducerId."""
+"""ApiVersions, DescribeCluster, DescribeTopicPartitions, InitProducerId."""
 
 from typing import Any
 
@@ -121,11 +121,6 @@ def test_leaders_and_replicas_are_those_of_metadata() -> None:
     assert [(p.leader_id, code(p.error_code), p.leader_epoch) for p in partitions] == [(0, 0, 3), (-1, 5, 3), (2, 0, 3)]
     assert [(p.isr_nodes, p.offline_replicas) for p in partitions] == [((0, 2), (1,))] * 3
     assert all(p.eligible_leader_replicas == () for p in partitions), "null breaks the Java admin client"
-
-
-def test_nothing_is_ever_being_reassigned() -> None:
-    answer = KafkaClient(FakeSurface()).ask(Api.LIST_PARTITION_REASSIGNMENTS, 0, topics=None)
-    assert (code(answer.error_code), answer.topics) == (0, ())
 
 
 # -- InitProducerId

@@ -158,6 +158,10 @@ REQUESTS: dict[int, dict[str, Any]] = {
             }
         ]
     },
+    Api.ALTER_PARTITION_REASSIGNMENTS: {
+        "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "replicas": [1, 2, 0]}]}],
+        "timeout_ms": 1_000,
+    },
     Api.LIST_PARTITION_REASSIGNMENTS: {"topics": None},
     Api.OFFSET_DELETE: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
     Api.DESCRIBE_CLUSTER: {},
@@ -266,7 +270,10 @@ def test_before_the_cluster_is_formed_every_version_is_answered(api: int, versio
     surface.fake_loop.run(5_000)
     answers = client.receive()
     assert len(answers) == 1
-    promising = {Api.PRODUCE, Api.OFFSET_COMMIT, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.JOIN_GROUP, Api.SYNC_GROUP}
+    promising = {
+        Api.PRODUCE, Api.OFFSET_COMMIT, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.JOIN_GROUP, Api.SYNC_GROUP,
+        Api.ALTER_PARTITION_REASSIGNMENTS,
+    }  # fmt: skip
     if api in promising:
         assert 0 not in error_codes(answers[0])
 

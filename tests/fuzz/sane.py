@@ -271,6 +271,16 @@ def reassignments(rand: Random, known: Known) -> dict[str, Any]:
     return {"timeout_ms": 1_000, "topics": rand.choice((None, ({"name": _topic(rand), "partition_indexes": (0,)},)))}
 
 
+def alter_reassignments(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    replicas = rand.choice((None, (0,), (0, 1, 2), (2, 1, 0)))
+    part = {"partition_index": rand.randrange(2), "replicas": replicas}
+    return {
+        "timeout_ms": 1_000, "allow_replication_factor_change": rand.random() < 0.5,
+        "topics": ({"name": _topic(rand), "partitions": (part,)},),
+    }  # fmt: skip
+
+
 def describe_quotas(rand: Random, known: Known) -> dict[str, Any]:
     del known
     match_type = rand.randrange(3)
@@ -341,6 +351,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.ALTER_CONFIGS: alter_configs,
     Api.DESCRIBE_LOG_DIRS: describe_log_dirs,
     Api.ELECT_LEADERS: elect_leaders,
+    Api.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
     Api.LIST_PARTITION_REASSIGNMENTS: reassignments,
     Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
     Api.DESCRIBE_QUORUM: describe_quorum,

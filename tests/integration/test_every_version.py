@@ -509,6 +509,19 @@ def ask_incremental_alter_configs(world: World, version: int) -> None:
     wait_until("the new value", seen, 10)
 
 
+def ask_alter_partition_reassignments(world: World, version: int) -> None:
+    """The only broker stays; another one is not registered."""
+    (broker,) = world.ask("DescribeCluster", 0).brokers
+    moves = {0: [broker.broker_id], 1: [broker.broker_id + 99], 2: [broker.broker_id]}
+    parts = [{"partition_index": number, "replicas": replicas} for number, replicas in moves.items()]
+    asked = [{"name": TOPIC, "partitions": parts}, {"name": "never-was", "partitions": [parts[0]]}]
+    more = {"allow_replication_factor_change": True} if version >= 1 else {}
+    answer = world.ask("AlterPartitionReassignments", version, timeout_ms=5_000, topics=asked, **more)
+    assert answer.error_code == 0
+    told = {(r.name, p.partition_index): p.error_code for r in answer.responses for p in r.partitions}
+    assert told == {(TOPIC, 0): 0, (TOPIC, 1): 39, (TOPIC, 2): 3, ("never-was", 0): 3}
+
+
 def ask_list_partition_reassignments(world: World, version: int) -> None:
     answer = world.ask("ListPartitionReassignments", version, timeout_ms=5000, topics=None)
     assert (answer.error_code, list(answer.topics)) == (0, [])

@@ -91,6 +91,15 @@ class ClusterView:
             return Leader(Code.LISTENER_NOT_FOUND, NO_LEADER, epoch, None)
         return Leader(Code.NONE, leader, epoch, node)
 
+    def in_sync(self, partition: Partition, leader: Leader) -> list[BrokerId]:
+        """What clients are told as the ISR: the replicas that are alive. While the partition is being moved only those
+        of before the move, and its leader: nobody but the leader knows which of the new ones have caught up."""
+        move = partition.move
+        if move is None or not partition.moves:
+            return [voter for voter in partition.voters if self.alive(voter)]
+        counted = {*move.origin, leader.leader_id}
+        return [broker for broker in partition.holders if broker in counted and self.alive(broker)]
+
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with this id; None when it is unknown or deleted."""
         name = self.image.names_by_id.get(topic_id)

@@ -1,5 +1,4 @@
-"""DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments: the cluster for administrators (protocol notes
-15)."""
+"""DescribeCluster and DescribeTopicPartitions: the cluster for administrators (protocol notes 15)."""
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
@@ -52,7 +51,7 @@ class _Page:
 
 
 class DescribeCluster:
-    """Handlers of these three APIs."""
+    """Handlers of both APIs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -166,13 +165,6 @@ class DescribeCluster:
             "more": first + left < len(topic.partitions),
         }
 
-    # -- ListPartitionReassignments
-
-    def reassignments(self, context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
-        """ListPartitionReassignments v0: replicas do not move yet, so there never is one."""
-        code = self._services.cluster_code(context, Operation.DESCRIBE)
-        reply({"error_code": code, "error_message": None, "topics": ()})
-
 
 def _no_topic(code: Code, name: str) -> dict[str, Value]:
     return {"error_code": code, "name": name, "topic_id": EMPTY_ID, "partitions": ()}
@@ -180,15 +172,14 @@ def _no_topic(code: Code, name: str) -> dict[str, Value]:
 
 def _partition(index: int, partition: Partition, view: ClusterView) -> Value:
     leader = view.leader(partition.group)
-    live = [voter for voter in partition.voters if view.alive(voter)]
     return {
         "error_code": leader.code,
         "partition_index": index,
         "leader_id": leader.leader_id,
         "leader_epoch": leader.epoch,
-        "replica_nodes": partition.voters,
-        "isr_nodes": live,
+        "replica_nodes": partition.holders,
+        "isr_nodes": view.in_sync(partition, leader),
         "eligible_leader_replicas": [],
         "last_known_elr": [],
-        "offline_replicas": [voter for voter in partition.voters if voter not in live],
+        "offline_replicas": [broker for broker in partition.holders if not view.alive(broker)],
     }

@@ -34,6 +34,7 @@ from muster_coordinator.api.offset_fetch import OffsetFetches
 from muster_coordinator.api.produce import Produce
 from muster_coordinator.api.producer_ids import ProducerIds
 from muster_coordinator.api.quorum import Quorum
+from muster_coordinator.api.reassignments import Reassignments
 from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
@@ -94,6 +95,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     cluster = DescribeCluster(services)
     alter_configs = AlterConfigs(services)
     acls = Acls(services)
+    reassignments = Reassignments(services)
     sasl = Sasl()
     absent = Absent(services)
     return {
@@ -128,7 +130,8 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DELETE_GROUPS: groups.delete,
         Api.ELECT_LEADERS: Elections(services).handle,
         Api.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental,
-        Api.LIST_PARTITION_REASSIGNMENTS: cluster.reassignments,
+        Api.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
+        Api.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
         Api.OFFSET_DELETE: commits.delete,
         Api.DESCRIBE_CLIENT_QUOTAS: absent.quotas,
         Api.DESCRIBE_QUORUM: Quorum(services).handle,

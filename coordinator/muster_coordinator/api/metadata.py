@@ -268,8 +268,8 @@ class Metadata:
             answer.unborn = answer.unborn or leader.epoch < 0
         if code is Code.LISTENER_NOT_FOUND and version < _LISTENER_ERROR_SINCE:
             code = Code.LEADER_NOT_AVAILABLE
-        live = [voter for voter in partition.voters if view.alive(voter)]
-        replicas: list[int] = list(partition.voters)
+        live = [broker for broker in partition.holders if view.alive(broker)]
+        replicas: list[int] = list(partition.holders)
         if version == 0 and len(live) < len(replicas):
             # v0 has no list of offline replicas: dead ids are left out, and the error says that some are.
             replicas = list(live)
@@ -280,8 +280,8 @@ class Metadata:
             "leader_id": leader.leader_id,
             "leader_epoch": leader.epoch,
             "replica_nodes": replicas,
-            "isr_nodes": live,
-            "offline_replicas": [voter for voter in partition.voters if voter not in live],
+            "isr_nodes": view.in_sync(partition, leader),
+            "offline_replicas": [broker for broker in partition.holders if broker not in live],
         }
 
 

@@ -45,6 +45,7 @@ class Api(IntEnum):
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
@@ -100,6 +101,7 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DELETE_GROUPS: _range(0, 2, 2),
         Api.ELECT_LEADERS: _range(0, 2, 2),
         Api.INCREMENTAL_ALTER_CONFIGS: _range(0, 1, 1),
+        Api.ALTER_PARTITION_REASSIGNMENTS: _range(0, 1, 0),
         Api.LIST_PARTITION_REASSIGNMENTS: _range(0, 0, 0),
         Api.OFFSET_DELETE: _range(0, 0, -1),
         Api.DESCRIBE_CLIENT_QUOTAS: _range(0, 1, 1),
