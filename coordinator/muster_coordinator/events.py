@@ -177,6 +177,15 @@ FOLDER_GONE = EventKind(
     "by the controller's leader.",
     rare=True,
 )
+BROKER_UNREGISTERED = EventKind(
+    "broker unregistered",
+    Room.RAFT,
+    Level.WARNING,
+    ("raft_group", "partition", "replica", "folder"),
+    "An administrator has taken the broker out of the cluster; the data folder with this uuid never registers again. "
+    "Told by the controller's leader.",
+    rare=True,
+)
 FOLDER_BOUND = EventKind(
     "data folder bound",
     Room.RAFT,
@@ -376,6 +385,7 @@ KINDS = (
     MOVE_COMPLETE,
     REPLICA_REMOVED,
     FOLDER_GONE,
+    BROKER_UNREGISTERED,
     FOLDER_BOUND,
     TRANSFER_STARTED,
     TRANSFER_ABORTED,

@@ -164,6 +164,7 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     Api.LIST_PARTITION_REASSIGNMENTS: {"topics": None},
     Api.OFFSET_DELETE: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
+    Api.UNREGISTER_BROKER: {"broker_id": 99},
     Api.DESCRIBE_CLUSTER: {},
     Api.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": "orders"}], "response_partition_limit": 100},
 }
@@ -171,6 +172,7 @@ NOT_HERE = {
     Api.ELECT_LEADERS: 80,
     Api.SASL_HANDSHAKE: 34,
     Api.SASL_AUTHENTICATE: 34,
+    Api.UNREGISTER_BROKER: 102,
     Api.DESCRIBE_ACLS: 54,
     Api.CREATE_ACLS: 54,
     Api.DELETE_ACLS: 54,
@@ -272,7 +274,7 @@ def test_before_the_cluster_is_formed_every_version_is_answered(api: int, versio
     assert len(answers) == 1
     promising = {
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.JOIN_GROUP, Api.SYNC_GROUP,
-        Api.ALTER_PARTITION_REASSIGNMENTS,
+        Api.ALTER_PARTITION_REASSIGNMENTS, Api.UNREGISTER_BROKER,
     }  # fmt: skip
     if api in promising:
         assert 0 not in error_codes(answers[0])

@@ -127,4 +127,4 @@ def test_bytes_of_version_1_stay_what_they_are() -> None:
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == list(range(1, 14))
+    assert sorted(codec._DECODERS) == list(range(1, 15))

@@ -281,6 +281,11 @@ def alter_reassignments(rand: Random, known: Known) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def unregister_broker(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"broker_id": rand.choice((0, 1, 7))}
+
+
 def describe_quotas(rand: Random, known: Known) -> dict[str, Any]:
     del known
     match_type = rand.randrange(3)
@@ -356,6 +361,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
     Api.DESCRIBE_QUORUM: describe_quorum,
     Api.DESCRIBE_CLUSTER: describe_cluster,
+    Api.UNREGISTER_BROKER: unregister_broker,
     Api.LIST_TRANSACTIONS: list_transactions,
     Api.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }

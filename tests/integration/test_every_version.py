@@ -522,6 +522,11 @@ def ask_alter_partition_reassignments(world: World, version: int) -> None:
     assert told == {(TOPIC, 0): 0, (TOPIC, 1): 39, (TOPIC, 2): 3, ("never-was", 0): 3}
 
 
+def ask_unregister_broker(world: World, version: int) -> None:
+    """Of nobody. The only broker of a real Kafka would be let go."""
+    assert world.ask("UnregisterBroker", version, broker_id=99).error_code == 102
+
+
 def ask_list_partition_reassignments(world: World, version: int) -> None:
     answer = world.ask("ListPartitionReassignments", version, timeout_ms=5000, topics=None)
     assert (answer.error_code, list(answer.topics)) == (0, [])

@@ -38,6 +38,7 @@ from muster_coordinator.api.reassignments import Reassignments
 from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
+from muster_coordinator.api.unregister import Unregister
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat
@@ -136,6 +137,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DESCRIBE_CLIENT_QUOTAS: absent.quotas,
         Api.DESCRIBE_QUORUM: Quorum(services).handle,
         Api.DESCRIBE_CLUSTER: cluster.cluster,
+        Api.UNREGISTER_BROKER: Unregister(services).handle,
         Api.LIST_TRANSACTIONS: absent.transactions,
         Api.DESCRIBE_TOPIC_PARTITIONS: cluster.topic_partitions,
     }

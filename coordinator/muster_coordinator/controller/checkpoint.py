@@ -19,7 +19,8 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
-"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers and moves."""
+"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers and moves, and
+the brokers that left."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -86,6 +87,13 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
     p.i32(cluster.feature_level)
     p.u32(cluster.next_group)
     p.i64(cluster.next_producer_id)
+    if version >= MEMBERS_VERSION:
+        p.u32(len(cluster.unregistered))
+        for broker in sorted(cluster.unregistered):
+            p.i32(broker)
+            p.many(cluster.unregistered[broker], p.blob)
+    else:
+        assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -135,6 +143,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     feature_level = u.i32()
     next_group = GroupNo(u.u32())
     next_producer_id = u.i64()
+    unregistered = _take_unregistered(u) if version >= MEMBERS_VERSION else {}
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -148,6 +157,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         feature_level=feature_level,
         next_group=next_group,
         next_producer_id=next_producer_id,
+        unregistered=MappingProxyType(unregistered),
     )
     return cluster, deleted
 
@@ -168,6 +178,14 @@ def _take_broker(u: Unpacker, version: int) -> Broker:
     if binding < 0 or len(gone) != binding or any(len(uuid) != UUID_BYTES for uuid in gone):
         raise Corruption(f"controller bytes: {len(gone)} folders of broker {broker.broker} gone at binding {binding}")
     return replace(broker, binding=binding, gone=gone)
+
+
+def _take_unregistered(u: Unpacker) -> dict[BrokerId, tuple[bytes, ...]]:
+    found = dict(u.many(lambda: (BrokerId(u.i32()), u.many(u.blob))))
+    for broker, folders in found.items():
+        if broker < 0 or any(len(uuid) != UUID_BYTES for uuid in folders):
+            raise Corruption(f"controller bytes: broker {broker} was unregistered with folders that are none")
+    return found
 
 
 def _take_topic(u: Unpacker, version: int) -> Topic:

@@ -26,6 +26,7 @@ from muster_coordinator.controller.commands import (
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
+    UnregisterBroker,
 )
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
@@ -48,6 +49,7 @@ REPLACE_REPLICA = 10  # this and those after it: from `image.MEMBERS_LEVEL` on
 MOVE_PARTITION = 11
 COMPLETE_MOVE = 12
 RECOVER_CLUSTER = 13
+UNREGISTER_BROKER = 14
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -116,6 +118,10 @@ def encode_command(command: Command) -> bytes:
             p.many(command.seats, lambda seat: _put_seat(p, seat))
             p.u32(command.next_group)
             p.i64(command.next_producer_id)
+        case UnregisterBroker():
+            p = Packer(COMMAND_VERSION, UNREGISTER_BROKER)
+            p.i32(command.broker)
+            p.blob(command.replica_uuid)
         case _:
             assert_never(command)
     return p.done()
@@ -181,6 +187,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     MOVE_PARTITION: _moved(MovePartition),
     COMPLETE_MOVE: _moved(CompleteMove),
     RECOVER_CLUSTER: _recover_cluster,
+    UNREGISTER_BROKER: lambda u: UnregisterBroker(broker=BrokerId(u.i32()), replica_uuid=u.blob()),
 }
 
 

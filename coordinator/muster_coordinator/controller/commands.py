@@ -43,6 +43,16 @@ class ReplaceReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBroker:
+    """The broker leaves the cluster, and its data folder never registers again (ADR 43). Written from
+    `image.MEMBERS_LEVEL` on only."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    """Of the folder that is bound to it, as the proposer saw it; `image.EMPTY_ID`: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSeat:
     """A broker's seat after a recovery, where that differs from the image."""
 
@@ -134,6 +144,7 @@ class FinalizeFeatures:
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
+    | UnregisterBroker
 )  # fmt: skip
 
 

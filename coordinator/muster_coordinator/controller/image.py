@@ -146,6 +146,9 @@ class ClusterImage:
     next_group: GroupNo
     next_producer_id: int
     """First id of the next block of `limits.PRODUCER_ID_BLOCK`."""
+    unregistered: Mapping[BrokerId, tuple[bytes, ...]] = field(default_factory=dict)
+    """Brokers that left (ADR 43), with the uuids of all folders that they had, oldest first: one for each binding that
+    has passed. None of these folders registers again. There are none below `MEMBERS_LEVEL`."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -169,6 +172,11 @@ def observers(cluster: ClusterImage) -> tuple[BrokerId, ...]:
     """Brokers that joined the formed cluster, ascending. They follow the controller's log without a vote, as KRaft's
     observers do, and hold no partition so far. There are none below `MEMBERS_LEVEL`."""
     return tuple(sorted(broker for broker in cluster.brokers if broker not in cluster.voters))
+
+
+def all_ids(cluster: ClusterImage) -> frozenset[BrokerId]:
+    """Every id that a seat of the cluster record stands for, also those of brokers that left."""
+    return frozenset((*cluster.voters, *cluster.brokers, *cluster.unregistered))
 
 
 def members_of(cluster: ClusterImage, brokers: Iterable[BrokerId]) -> tuple[MemberNo, ...]:

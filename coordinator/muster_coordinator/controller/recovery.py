@@ -19,12 +19,14 @@ def recover(cluster: ClusterImage, command: RecoverCluster) -> ClusterImage:
     """Several folders are gone at once, and nobody voted on it: `muster recover` has made sure that no majority of the
     others can, and that the numbers which they may have given are not given again."""
     level, brokers = cluster.feature_level, dict(cluster.brokers)
+    unregistered = dict(cluster.unregistered)
     require(level >= MEMBERS_LEVEL, Code.UNSUPPORTED_VERSION, f"the cluster has feature level {level}")
     for seat in command.seats:
         broker, uuids = seat.broker, (*seat.gone, seat.bound)
         require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, f"a broker cannot have the id {broker}")
         require(all(len(uuid) == UUID_BYTES for uuid in uuids), Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
-        known = brokers.get(broker) or never_registered(broker, EMPTY_ID, level)
+        left = unregistered.pop(broker, ())  # the survivor knows that it has come back under its id since
+        known = brokers.get(broker) or replace(never_registered(broker, EMPTY_ID, level), binding=len(left), gone=left)
         gone = (*known.gone, *seat.gone)
         bound_and_gone = seat.bound != EMPTY_ID and seat.bound in gone
         require(not bound_and_gone, Code.INVALID_REQUEST, f"the folder of broker {broker} is gone and bound")
@@ -41,11 +43,12 @@ def recover(cluster: ClusterImage, command: RecoverCluster) -> ClusterImage:
             binding=known.binding + len(seat.gone),
             gone=gone,
         )
-    count = len({*cluster.voters, *brokers})
+    count = len({*cluster.voters, *brokers, *unregistered})
     require(count <= BROKERS_MAX, Code.POLICY_VIOLATION, f"{count} brokers are more than {BROKERS_MAX}")
     return replace(
         cluster,
         brokers=MappingProxyType(brokers),
+        unregistered=MappingProxyType(unregistered),
         next_group=GroupNo(max(cluster.next_group, command.next_group)),
         next_producer_id=max(cluster.next_producer_id, command.next_producer_id),
     )

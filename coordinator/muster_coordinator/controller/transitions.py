@@ -28,7 +28,9 @@ from muster_coordinator.controller.commands import (
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
+    UnregisterBroker,
 )
+from muster_coordinator.controller.departures import require_unknown_folder, unregister
 from muster_coordinator.controller.image import (
     EMPTY_ID,
     MEMBERS_LEVEL,
@@ -38,6 +40,7 @@ from muster_coordinator.controller.image import (
     Partition,
     Routing,
     Topic,
+    all_ids,
     members_of,
     observers,
 )
@@ -53,6 +56,7 @@ from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUP
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
     | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
+    | UnregisterBroker
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -88,6 +92,8 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "replacing a replica"
     elif isinstance(command, MovePartition | CompleteMove):
         what = "moving a partition"
+    elif isinstance(command, UnregisterBroker):
+        what = "unregistering a broker"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -138,6 +144,9 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             if early is not None:
                 return cluster, early
             return _moved(cluster, _user_topic(cluster, command.topic_id), command)
+        case UnregisterBroker():
+            early = level_refusal(cluster, command)
+            return (unregister(cluster, command), DONE) if early is None else (cluster, early)
         case RecoverCluster():
             return recover(cluster, command), DONE
         case _:
@@ -224,6 +233,7 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
     known = cluster.brokers.get(broker)
     if cluster.feature_level >= MEMBERS_LEVEL:
         _require_folder(cluster, command)
+    gone = known.gone if known is not None else cluster.unregistered.get(broker, ())
     fresh = Broker(
         broker=broker,
         replica_uuid=command.replica_uuid,
@@ -232,8 +242,8 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         admin=command.admin,
         draining=False,
         feature_max=command.feature_max,
-        binding=known.binding if known is not None else 0,
-        gone=known.gone if known is not None else (),
+        binding=len(gone),
+        gone=gone,
     )
     if known is not None and (known.bound or cluster.feature_level < MEMBERS_LEVEL):
         require(
@@ -249,7 +259,9 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
             Code.STALE_BROKER_EPOCH,
             f"broker {broker} is registered with incarnation {known.incarnation}",
         )
-    return replace(cluster, brokers=with_(cluster.brokers, broker, fresh)), DONE
+    back = broker in cluster.unregistered
+    unregistered = without(cluster.unregistered, broker) if back else cluster.unregistered
+    return replace(cluster, brokers=with_(cluster.brokers, broker, fresh), unregistered=unregistered), DONE
 
 
 def _require_newcomer(cluster: ClusterImage, broker: BrokerId) -> None:
@@ -258,8 +270,9 @@ def _require_newcomer(cluster: ClusterImage, broker: BrokerId) -> None:
     may_join = cluster.feature_level >= MEMBERS_LEVEL
     require(may_join, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
     require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, "a broker id is an i32, and not negative")
-    brokers = len({*cluster.voters, *cluster.brokers})
-    require(brokers < BROKERS_MAX, Code.POLICY_VIOLATION, f"the cluster has {brokers} brokers, the most there may be")
+    ids, left = len(all_ids(cluster) - {broker}), len(cluster.unregistered)
+    told = f", {left} of them unregistered, whose ids may be taken" if left else ""
+    require(ids < BROKERS_MAX, Code.POLICY_VIOLATION, f"the cluster has {ids} brokers, the most there may be{told}")
 
 
 def _require_folder(cluster: ClusterImage, command: RegisterBroker) -> None:
@@ -267,6 +280,7 @@ def _require_folder(cluster: ClusterImage, command: RegisterBroker) -> None:
     uuid, known = command.replica_uuid, cluster.brokers.get(command.broker)
     require(uuid != EMPTY_ID, Code.INVALID_REQUEST, "a replica uuid is not all zero")
     bound = known is not None and known.replica_uuid == uuid
+    require_unknown_folder(cluster, uuid)
     for other in cluster.brokers.values():
         require(
             uuid not in other.gone,

@@ -201,6 +201,6 @@ def test_an_emptied_folder_of_a_joined_broker_stays_out_until_it_is_replaced() -
     unbound = RECORD._replace(joined=(Voter(NEW, UNBOUND, 1),))
     assert new.heard(BrokerId(0), told(0, unbound)) == []
     assert "waiting for the controller to bind" in new.status
-    assert Candidate(NEW, UUIDS[7]) in formed(0, unbound).heard(NEW, new.state())
+    assert Candidate(NEW, UUIDS[7], registration()) in formed(0, unbound).heard(NEW, new.state())
     bound = RECORD._replace(joined=(Voter(NEW, UUIDS[7], 1),))
     assert new.heard(BrokerId(0), told(0, bound)) == [Persist(Phase.PREPARED, bound)]

@@ -220,7 +220,7 @@ class Formation:
                 and record.uuid_of(peer) == UNBOUND
                 and not record_misfit(record, peer, state.expects)
             ):
-                effects.append(Candidate(peer, state.replica_uuid))
+                effects.append(Candidate(peer, state.replica_uuid, _own_registration(state)))
         return effects + self._decide()
 
     def _is_known(self, record: ClusterRecord | None, state: BootstrapState) -> bool:
@@ -238,10 +238,8 @@ class Formation:
     @staticmethod
     def _newcomer(record: ClusterRecord, state: BootstrapState) -> list[Effect]:
         """A replica without a seat asks to join this cluster, or some other one."""
-        tell, asks = Tell(state.broker), state.registration
+        tell, asks = Tell(state.broker), _own_registration(state)
         if state.phase is not Phase.EMPTY or asks is None or record_misfit(record, state.broker, state.expects):
-            return [tell]
-        if (asks.broker, asks.replica_uuid) != (state.broker, state.replica_uuid):
             return [tell]
         return [tell, Candidate(state.broker, state.replica_uuid, asks)]
 
@@ -493,6 +491,13 @@ def _left_behind(record: ClusterRecord) -> str:
         f"cluster {record.cluster_id} was recovered without this data folder, and is in epoch {record.epoch}: this "
         "replica stays out for good, remove its folder"
     )
+
+
+def _own_registration(state: BootstrapState) -> RegisterBroker | None:
+    """With what the replica asks to join, unless that is another one's."""
+    asks = state.registration
+    own = asks is not None and (asks.broker, asks.replica_uuid) == (state.broker, state.replica_uuid)
+    return asks if own else None
 
 
 def _held(phase: Phase, record: ClusterRecord | None) -> _Held | None:

@@ -16,12 +16,12 @@ from dataclasses import replace
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import PEER_LISTENER, Broker, ClusterImage, observers
 from muster_coordinator.errors import Code
-from muster_coordinator.events import FOLDER_BOUND, FOLDER_GONE
+from muster_coordinator.events import BROKER_UNREGISTERED, FOLDER_BOUND, FOLDER_GONE
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import BROKERS_MAX
 from muster_coordinator.ports import Notice, PeerNet
 from muster_coordinator.replica.bootstrap.formation import Candidate
-from muster_coordinator.replica.bootstrap.identity import Voter
+from muster_coordinator.replica.bootstrap.identity import UNBOUND, Voter
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
 
 NO_REFUSALS = (Code.NONE, Code.REQUEST_TIMED_OUT, Code.STALE_BROKER_EPOCH)
@@ -30,9 +30,12 @@ NOT_REGISTERED = "a replica asks to join the cluster and cannot be registered"
 
 
 def seats_of(image: ClusterImage) -> tuple[Voter, ...]:
-    """The state of each seat whose broker has ever registered."""
+    """The state of each seat whose broker has ever registered. That of a broker that left is unbound: so its folder is
+    trusted by nobody any more, wherever its record is read."""
     known = (image.brokers.get(broker) for broker in (*image.voters, *observers(image)))
-    return tuple(Voter(one.broker, one.replica_uuid, one.binding) for one in known if one is not None)
+    here = tuple(Voter(one.broker, one.replica_uuid, one.binding) for one in known if one is not None)
+    left = (Voter(broker, UNBOUND, len(image.unregistered[broker])) for broker in sorted(image.unregistered))
+    return (*here, *left)
 
 
 class Seats:
@@ -67,6 +70,9 @@ class Seats:
             self._meet(before, image)
             if self._controller.group.serves:  # so a restart that applies the same again says nothing
                 self._tell_folders(before, image.brokers)
+                for broker in sorted(before.keys() - image.brokers.keys()):
+                    folder = before[broker].replica_uuid.hex()
+                    self._controller.group.tell(BROKER_UNREGISTERED, replica=int(broker), folder=folder)
 
     def _tell_folders(self, before: Mapping[BrokerId, Broker], after: Mapping[BrokerId, Broker]) -> None:
         group = self._controller.group

@@ -130,11 +130,12 @@ def _unbound(recorded: Voter, imaged: Voter) -> Voter:
 
 def _command(found: Survey, image: ClusterImage) -> RecoverCluster:
     seats = []
+    known = {*image.brokers, *image.unregistered}
     for seat, wanted in zip(_seats(found, image), _seats_after(found, image), strict=True):
         imaged = _seat_in(image, seat.broker)
         passing = range(imaged.binding, wanted.binding)
         gone = tuple(_folder_of(binding, seat, imaged) for binding in passing)
-        if gone or wanted.replica_uuid != imaged.replica_uuid or seat.broker not in image.brokers:
+        if gone or wanted.replica_uuid != imaged.replica_uuid or seat.broker not in known:
             seats.append(RecoveredSeat(broker=seat.broker, gone=gone, bound=wanted.replica_uuid))
     return RecoverCluster(
         seats=tuple(seats),

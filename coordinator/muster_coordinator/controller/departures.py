@@ -1,0 +1,65 @@
+"""A broker leaves the cluster for good: the rules of UnregisterBroker (ADR 43). Pure.
+
+Problem: a broker that is not to come back stays in the list of brokers, holds up feature levels and takes one of their
+seats. Its process may still run, or be started again by whoever runs it. Mechanism: the broker is taken out of the
+image, and its folders are kept among those that never register again, as those that were replaced (ADR 38). So the
+next folder under its id is another member, and has to be an empty one.
+
+What this does not do: look at whether the broker runs, move anything away from it, or end its process.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from muster_coordinator.controller.commands import UnregisterBroker
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
+from muster_coordinator.controller.misfit import MisfitError, require, with_, without
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import BrokerId
+
+
+def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage:
+    """The image without the broker; the same object if this folder of it was unregistered already. Raises
+    `MisfitError`."""
+    broker, uuid = command.broker, command.replica_uuid
+    require(broker not in cluster.voters, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
+    if uuid in cluster.unregistered.get(broker, ())[-1:]:
+        return cluster  # proposed again because the first answer was lost
+    known = cluster.brokers.get(broker)
+    if known is None:
+        raise MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+    require(
+        known.replica_uuid == uuid,
+        Code.INVALID_REQUEST,
+        f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
+    )
+    held = list(_held_by(cluster, broker))
+    told = min(held, default="") + (f" and {len(held) - 1} more" if len(held) > 1 else "")
+    require(not held, Code.POLICY_VIOLATION, f"broker {broker} has replicas: move {told} away from it first")
+    gone = (*known.gone, uuid) if known.bound else known.gone
+    require(
+        len(gone) <= GONE_FOLDERS_MAX,
+        Code.POLICY_VIOLATION,
+        f"broker {broker} had {len(known.gone)} data folders replaced, the most that are kept",
+    )
+    return replace(
+        cluster, brokers=without(cluster.brokers, broker), unregistered=with_(cluster.unregistered, broker, gone)
+    )
+
+
+def require_unknown_folder(cluster: ClusterImage, uuid: bytes) -> None:
+    """Raises `MisfitError` if this was a folder of a broker that left."""
+    for broker, folders in cluster.unregistered.items():
+        require(
+            uuid not in folders,
+            Code.DUPLICATE_BROKER_REGISTRATION,
+            f"broker {broker} with data folder {uuid.hex()} was unregistered: remove it, and start with an empty one",
+        )
+
+
+def _held_by(cluster: ClusterImage, broker: BrokerId) -> Iterator[str]:
+    for topic in cluster.topics.values():
+        for number, partition in enumerate(topic.partitions):
+            if broker in partition.holders:
+                yield f"{topic.name}-{number}"
