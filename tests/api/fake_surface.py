@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, MovePartition
+from muster_coordinator.controller.commands import (
+    AddPartitions,
+    Command,
+    CommandResult,
+    CreateTopic,
+    FinalizeFeatures,
+    MovePartition,
+)
 from muster_coordinator.controller.image import (
     MEMBERS_LEVEL,
     OFFSETS_TOPIC,
@@ -451,6 +458,9 @@ class FakeSurface:
             self.topics[old.name] = replace(old, partitions=old.partitions + grown)
         elif isinstance(command, MovePartition):
             self._move(command)
+            return
+        elif isinstance(command, FinalizeFeatures):
+            self.feature_level = command.feature_level
             return
         else:
             return

@@ -1,8 +1,10 @@
 """ApiVersions, DescribeCluster, DescribeTopicPartitions, InitProducerId."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.api.fake_surface import CLUSTER_ID, FakeSurface, topic
@@ -12,14 +14,31 @@ from tests.api.kafka_client import KafkaClient, code
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_apiversions_lists_the_table_and_no_features(version: int) -> None:
-    client = KafkaClient(FakeSurface())
+def test_apiversions_lists_the_table_and_the_feature_level(version: int) -> None:
+    surface = FakeSurface()
+    surface.brokers[BrokerId(0)] = replace(surface.brokers[BrokerId(0)], feature_max=4)
+    client = KafkaClient(surface)
     answer = client.ask(Api.API_VERSIONS, version, client_software_name="a.b-c", client_software_version="1")
     assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [
         (int(api), v.advertised_min, v.max) for api, v in sorted(VERSIONS.items())
     ]
     if version >= 3:
+        (supported,), (finalized,) = answer.supported_features, answer.finalized_features
+        assert (supported.name, supported.min_version, supported.max_version) == ("muster.feature.level", 1, 4)
+        assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == (supported.name, 3, 3)
+        assert answer.finalized_features_epoch == 9
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_apiversions_tells_no_feature_level_that_it_does_not_know(version: int) -> None:
+    surface = FakeSurface()
+    del surface.brokers[0]
+    for formed in (True, False):
+        surface.formed = formed
+        asked = {"client_software_name": "a", "client_software_version": "1"}
+        answer = KafkaClient(surface).ask(Api.API_VERSIONS, version, **asked)
         assert (answer.supported_features, answer.finalized_features) == ((), ())
+        assert (answer.finalized_features_epoch, len(answer.api_keys)) == (-1, len(VERSIONS))
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", ".a", "a b", "a\n", "ä", "a_b"])

@@ -165,6 +165,10 @@ REQUESTS: dict[int, dict[str, Any]] = {
     Api.LIST_PARTITION_REASSIGNMENTS: {"topics": None},
     Api.OFFSET_DELETE: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
     Api.UNREGISTER_BROKER: {"broker_id": 99},
+    Api.UPDATE_FEATURES: {
+        "feature_updates": [{"feature": "muster.feature.level", "max_version_level": 3, "allow_downgrade": False}],
+        "timeout_ms": 1_000,
+    },
     Api.DESCRIBE_CLUSTER: {},
     Api.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": "orders"}], "response_partition_limit": 100},
 }
@@ -274,7 +278,7 @@ def test_before_the_cluster_is_formed_every_version_is_answered(api: int, versio
     assert len(answers) == 1
     promising = {
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.JOIN_GROUP, Api.SYNC_GROUP,
-        Api.ALTER_PARTITION_REASSIGNMENTS, Api.UNREGISTER_BROKER,
+        Api.ALTER_PARTITION_REASSIGNMENTS, Api.UNREGISTER_BROKER, Api.UPDATE_FEATURES,
     }  # fmt: skip
     if api in promising:
         assert 0 not in error_codes(answers[0])

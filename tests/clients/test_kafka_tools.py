@@ -1,5 +1,6 @@
 """Kafka's own command-line tools: what an operator of Kafka types works, and says the same."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -147,3 +148,55 @@ def test_configs_describe_and_alter(server: Server) -> None:
         20,
         0.5,
     )
+
+
+def test_reassign_partitions_executes_verifies_and_lists(server: Server, tmp_path: Path) -> None:
+    """The replicas of a partition in another order, which is no move, and what cannot be had."""
+    name = server.create(server.unique("reassign"), 1)
+    brokers = list(range(server.replicas)) if server.is_muster else [0]
+    plan = tmp_path / "plan.json"
+
+    def wanted(replicas: list[int]) -> None:
+        partitions = [{"topic": name, "partition": 0, "replicas": replicas}]
+        plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+
+    def reassign(mode: str, **more: bool) -> str:
+        return tool(server, kafka_tools.REASSIGN, mode, "--reassignment-json-file", str(plan), **more)
+
+    wanted(brokers[::-1])
+    assert "Successfully started partition reassignment" in reassign("--execute")
+    wait_until("it is complete", lambda: f"Reassignment of partition {name}-0 is completed" in reassign("--verify"), 30)
+    shown = tool(server, kafka_tools.TOPICS, "--describe", "--topic", name)
+    assert f"Replicas: {','.join(map(str, brokers[::-1]))}" in shown
+    assert "No partition reassignments found" in tool(server, kafka_tools.REASSIGN, "--list")
+    wanted([*brokers[1:], 99])
+    assert "99" in reassign("--execute", fails=True)
+    server.delete(name)
+
+
+def test_features_are_described_and_never_fall(server: Server) -> None:
+    if not server.is_muster:
+        pytest.skip("Kafka's features are others")
+    shown = tool(server, kafka_tools.FEATURES, "describe")
+    words = r"Feature: muster.feature.level\s+SupportedMinVersion: 1\s+SupportedMaxVersion: (\d+)\s+FinalizedVersionLevel: (\d+)"
+    told = re.search(words, shown)
+    assert told is not None, shown
+    assert told[1] == told[2]
+    same = tool(server, kafka_tools.FEATURES, "upgrade", "--feature", f"muster.feature.level={told[2]}")
+    assert f"muster.feature.level was upgraded to {told[2]}" in same
+    for level, words in ((int(told[2]) + 1, "supports feature levels up to"), (0, "the lowest feature level is 1")):
+        refused = tool(
+            server, kafka_tools.FEATURES, "upgrade", "--feature", f"muster.feature.level={level}", fails=True
+        )
+        assert words in refused
+    down = tool(
+        server, kafka_tools.FEATURES, "downgrade", "--unsafe", "--feature", "muster.feature.level=1", fails=True
+    )
+    assert "never falls" in down
+
+
+def test_cluster_unregisters_nobody_who_votes_or_is_unknown(server: Server) -> None:
+    refused = tool(server, kafka_tools.CLUSTER, "unregister", "--id", "99", fails=True)
+    assert "Broker ID 99 is not currently registered" in refused or "broker 99 is not registered" in refused
+    if server.is_muster:
+        assert "votes in the controller" in tool(server, kafka_tools.CLUSTER, "unregister", "--id", "1", fails=True)

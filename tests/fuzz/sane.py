@@ -286,6 +286,15 @@ def unregister_broker(rand: Random, known: Known) -> dict[str, Any]:
     return {"broker_id": rand.choice((0, 1, 7))}
 
 
+def update_features(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    part = {
+        "feature": rand.choice(("muster.feature.level", "metadata.version")), "max_version_level": rand.randrange(5),
+        "allow_downgrade": rand.random() < 0.5, "upgrade_type": rand.randrange(4),
+    }  # fmt: skip
+    return {"timeout_ms": 1_000, "feature_updates": (part,), "validate_only": rand.random() < 0.5}
+
+
 def describe_quotas(rand: Random, known: Known) -> dict[str, Any]:
     del known
     match_type = rand.randrange(3)
@@ -362,6 +371,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.DESCRIBE_QUORUM: describe_quorum,
     Api.DESCRIBE_CLUSTER: describe_cluster,
     Api.UNREGISTER_BROKER: unregister_broker,
+    Api.UPDATE_FEATURES: update_features,
     Api.LIST_TRANSACTIONS: list_transactions,
     Api.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }

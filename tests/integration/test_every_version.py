@@ -4,6 +4,7 @@
 """
 
 import os
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.second_client import SecondClient
+from tests.wire.kio_entities import decode_answer, encode_request
 from tests.wire.test_versions import DECISION_33
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
@@ -523,8 +525,25 @@ def ask_alter_partition_reassignments(world: World, version: int) -> None:
 
 
 def ask_unregister_broker(world: World, version: int) -> None:
-    """Of nobody. The only broker of a real Kafka would be let go."""
-    assert world.ask("UnregisterBroker", version, broker_id=99).error_code == 102
+    """Of nobody. The only broker of a real Kafka would be let go. kafka-python has no such message, kio has."""
+    with (
+        socket.create_connection(("127.0.0.1", world.port), timeout=30) as connection,
+        connection.makefile("rb") as read,
+    ):
+        connection.sendall(encode_request(Api.UNREGISTER_BROKER, version, {"broker_id": 99}, 7, "second"))
+        size = read.read(4)
+        frame = size + read.read(int.from_bytes(size, "big"))
+    correlation, answer = decode_answer(Api.UNREGISTER_BROKER, version, frame)
+    assert (correlation, int(answer.error_code.value)) == (7, 102)
+
+
+def ask_update_features(world: World, version: int) -> None:
+    """A level that is too high for anybody, of a feature that only one of the two has."""
+    kind = {"allow_downgrade": False} if version == 0 else {"upgrade_type": 1}
+    updates = [{"feature": "muster.feature.level", "max_version_level": 9_999, **kind}]
+    more = {"validate_only": True} if version >= 1 else {}
+    answer = world.ask("UpdateFeatures", version, timeout_ms=5_000, feature_updates=updates, **more)
+    assert (answer.error_code if version >= 2 else answer.results[0].error_code) == 95
 
 
 def ask_list_partition_reassignments(world: World, version: int) -> None:

@@ -1,8 +1,9 @@
-"""ApiVersions: the version table, and a check of the client's software name (protocol notes 1.2). There are no features
-to list until transactions exist."""
+"""ApiVersions: the version table, a check of the client's software name (protocol notes 1.2), and the feature level."""
 
 import re
 
+from muster_coordinator.api.features import told_features
+from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.wire.connection import Exchange
@@ -14,7 +15,10 @@ _SOFTWARE_SINCE = 3
 
 
 class ApiVersions:
-    """Handler of ApiVersions v0-4; needs no right and no state. `wire.connection` answers higher versions."""
+    """Handler of ApiVersions v0-4; needs no right. `wire.connection` answers higher versions."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def handle(self, _context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """The table; or error 42 without a table when the software name or version is malformed."""
@@ -22,4 +26,5 @@ class ApiVersions:
         if version >= _SOFTWARE_SINCE and not all(_SOFTWARE.match(text) for text in named):
             reply({"error_code": Code.INVALID_REQUEST, "api_keys": ()})
             return
-        reply({"error_code": Code.NONE, "api_keys": ADVERTISED})
+        surface = self._services.surface
+        reply({"error_code": Code.NONE, "api_keys": ADVERTISED, **told_features(surface.image(), surface.broker)})

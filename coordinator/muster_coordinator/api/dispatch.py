@@ -23,6 +23,7 @@ from muster_coordinator.api.delete_records import DeleteRecords
 from muster_coordinator.api.describe_cluster import DescribeCluster
 from muster_coordinator.api.describe_list_delete import DescribeListDelete
 from muster_coordinator.api.elections import Elections
+from muster_coordinator.api.features import Features
 from muster_coordinator.api.fetch import Fetch
 from muster_coordinator.api.heartbeat_leave import HeartbeatLeave
 from muster_coordinator.api.join_sync import JoinSync
@@ -114,7 +115,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DESCRIBE_GROUPS: groups.describe,
         Api.LIST_GROUPS: groups.list,
         Api.SASL_HANDSHAKE: sasl.handshake,
-        Api.API_VERSIONS: ApiVersions().handle,
+        Api.API_VERSIONS: ApiVersions(services).handle,
         Api.CREATE_TOPICS: CreateTopics(services).handle,
         Api.DELETE_TOPICS: topics.delete,
         Api.DELETE_RECORDS: DeleteRecords(services).handle,
@@ -136,6 +137,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.OFFSET_DELETE: commits.delete,
         Api.DESCRIBE_CLIENT_QUOTAS: absent.quotas,
         Api.DESCRIBE_QUORUM: Quorum(services).handle,
+        Api.UPDATE_FEATURES: Features(services).handle,
         Api.DESCRIBE_CLUSTER: cluster.cluster,
         Api.UNREGISTER_BROKER: Unregister(services).handle,
         Api.LIST_TRANSACTIONS: absent.transactions,

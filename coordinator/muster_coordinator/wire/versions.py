@@ -50,6 +50,7 @@ class Api(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     UNREGISTER_BROKER = 64
     LIST_TRANSACTIONS = 66
@@ -107,6 +108,7 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.OFFSET_DELETE: _range(0, 0, -1),
         Api.DESCRIBE_CLIENT_QUOTAS: _range(0, 1, 1),
         Api.DESCRIBE_QUORUM: _range(0, 2, 0),
+        Api.UPDATE_FEATURES: _range(0, 2, 0),
         Api.DESCRIBE_CLUSTER: _range(0, 2, 0),
         Api.UNREGISTER_BROKER: _range(0, 0, 0),
         Api.LIST_TRANSACTIONS: _range(0, 2, 0),

@@ -1,0 +1,152 @@
+"""UpdateFeatures, and what ApiVersions tells of features: the cluster's feature level, as Kafka's tools see such things
+(KIP-584).
+
+Kafka has a feature "metadata.version", whose levels its tools translate to releases of Kafka; ours are not those, so
+the feature has a name of its own. The level rises by itself some time after all brokers can do more (decision 16); who
+asks for it here does not wait for that, and so gives the way back up earlier. It never falls: what is written at a
+level, earlier releases cannot read.
+"""
+
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+
+from muster_coordinator.api import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import Doubt
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import CommandResult, FinalizeFeatures
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.transitions import transition
+from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+FEATURE = "muster.feature.level"
+LOWEST = 1
+_RESULTS_UNTIL, _ALLOW_DOWNGRADE_UNTIL = 1, 0
+"""Last versions with a result for each feature, and with a flag in the place of the kind of update."""
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_OF_THE_IMAGE = frozenset((Code.INVALID_UPDATE_VERSION,))
+_PASSING = (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
+
+
+def told_features(image: ClusterImage | None, broker: BrokerId) -> dict[str, Value]:
+    """The fields of an ApiVersions answer about features: what this broker supports, and what is in force. None of them
+    as long as that is not known here."""
+    own = None if image is None else image.brokers.get(broker)
+    if image is None or own is None:
+        return {}
+    level = image.feature_level
+    return {
+        "supported_features": [{"name": FEATURE, "min_version": LOWEST, "max_version": own.feature_max}],
+        "finalized_features_epoch": image.applied,
+        "finalized_features": [{"name": FEATURE, "max_version_level": level, "min_version_level": level}],
+    }
+
+
+class _Asked(NamedTuple):
+    version: int
+    request: Value
+    until_ms: int
+    doubt: Doubt
+    reply: Exchange
+
+
+class Features:
+    """Handler of UpdateFeatures v0-2."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """All features of the request or none: there is only one."""
+        code = self._services.cluster_code(context, Operation.ALTER)
+        if code is not Code.NONE:
+            reply({"error_code": code, "error_message": f"refused: {code.name}", "results": ()})
+            return
+        surface = self._services.surface
+        until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+        doubt = Doubt(surface, Code.NOT_CONTROLLER, _OF_THE_IMAGE)
+        self._begin(_Asked(version, request, until_ms, doubt, reply))
+
+    def _begin(self, asked: _Asked) -> None:
+        request, image = asked.request, self._services.surface.image()
+        try:
+            command = _command(asked.version, request, image)
+        except ApiError as error:
+            if not asked.doubt.parks(error.code, partial(self._begin, asked)):
+                _answer(asked, asked.doubt.error(error))
+            return
+        if command is None or request.validate_only:
+            _answer(asked, None)
+        elif request.timeout_ms <= 0:
+            _answer(asked, ApiError(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
+        else:
+            decided = partial(_decided, asked)
+            self._services.surface.submit(command, deadline_ms=asked.until_ms, done=decided)
+
+
+def _command(version: int, request: Value, image: ClusterImage | None) -> FinalizeFeatures | None:
+    """The command, valid by this image; None for a request without features. Raises ApiError for the first fault."""
+    if image is None:
+        raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+    twice = [name for name, times in Counter(one.feature for one in request.feature_updates).items() if times > 1]
+    if twice:
+        raise ApiError(Code.INVALID_REQUEST, f"feature {twice[0]} is named twice")
+    for one in request.feature_updates:
+        if one.feature != FEATURE:
+            raise ApiError(Code.INVALID_UPDATE_VERSION, f"there is no feature {one.feature}; there is {FEATURE}")
+    for one in request.feature_updates:
+        _judge(image.feature_level, one.max_version_level, _kind(version, one))
+        command = FinalizeFeatures(feature_level=one.max_version_level)
+        result = transition(image, command)[1]
+        if result.error:
+            raise ApiError(Code.INVALID_UPDATE_VERSION, result.message)
+        return command
+    return None
+
+
+def _kind(version: int, update: Value) -> int:
+    if version > _ALLOW_DOWNGRADE_UNTIL:
+        kind: int = update.upgrade_type
+        return kind
+    return _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
+
+
+def _judge(now: int, wanted: int, kind: int) -> None:
+    code = Code.INVALID_UPDATE_VERSION
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        raise ApiError(code, f"an update of kind {kind} is unknown")
+    if wanted < LOWEST:
+        raise ApiError(code, f"the lowest feature level is {LOWEST}, and the feature cannot be removed")
+    if wanted < now:
+        raise ApiError(
+            code, f"the feature level is {now} and never falls: earlier releases cannot read what is written at it"
+        )
+    if wanted > now and kind != _UPGRADE:
+        raise ApiError(code, f"the feature level is {now}: {wanted} is an upgrade, and was asked for as a downgrade")
+
+
+def _decided(asked: _Asked, result: CommandResult) -> None:
+    if not result.error:
+        _answer(asked, None)
+        return
+    code = Code(result.error)
+    _answer(asked, ApiError(code if code in _PASSING else Code.INVALID_UPDATE_VERSION, result.message))
+
+
+def _answer(asked: _Asked, error: ApiError | None) -> None:
+    """Up to version 1 each feature is told its own error; what is wrong with all of the request, or passes, stands at
+    its top."""
+    code, message = (Code.NONE, None) if error is None else (error.code, error.message)
+    results = asked.version <= _RESULTS_UNTIL and code in (Code.NONE, Code.INVALID_UPDATE_VERSION)
+    entries = [
+        {"feature": one.feature, "error_code": code, "error_message": message} for one in asked.request.feature_updates
+    ]
+    if results:
+        asked.reply({"error_code": Code.NONE, "error_message": None, "results": entries})
+    else:
+        asked.reply({"error_code": code, "error_message": message, "results": ()})
