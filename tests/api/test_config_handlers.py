@@ -154,6 +154,17 @@ def test_other_resources_are_not_changed_here() -> None:
     assert surface.commands == []
 
 
+def test_throttles_of_moves_may_be_removed_from_brokers_since_none_is_set() -> None:
+    """As Kafka's tool does after each move; nothing else is said to have worked."""
+    surface = configured()
+    rates = [change(f"{which}.replication.throttled.rate", 1, None) for which in ("leader", "follower")]
+    assert alter(surface, *rates, change("replica.alter.log.dirs.io.max.bytes.per.second", 1, None), kind=BROKER) == 0
+    assert alter(surface, rates[0], change("follower.replication.throttled.rate", 0, "9"), kind=BROKER) == 44
+    assert alter(surface, rates[0], change("log.dirs", 1, None), kind=BROKER) == 44
+    assert alter(surface, change("leader.replication.throttled.replicas", 1, None)) == 0, "of a topic"
+    assert surface.commands == []
+
+
 def test_validate_only_and_no_change_propose_nothing() -> None:
     surface = configured()
     assert alter(surface, change("retention.ms", 0, "1"), validate_only=True) == 0

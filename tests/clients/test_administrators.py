@@ -33,6 +33,9 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPythonPartition
+from kafka.errors import NoReassignmentInProgressError
 
 from tests import java_tools
 from tests.clients.server import Server
@@ -134,6 +137,28 @@ def test_java_admin(server: Server) -> None:
     assert (got["quorumLeader"], got["voters"]) == (True, server.replicas)
     assert got["replicas"] == (PARTITIONS + 3) * server.replicas
     assert (got["quotas"], got["moving"], got["transactions"]) == (0, 0, 0)
+    assert (got["moved"], got["movedTo"], got["listed"]) == ("", True, 0)
+    assert got["movedToNobody"] == "InvalidReplicaAssignmentException"
+    assert got["cancelled"] == "NoReassignmentInProgressException"
+    assert got["unknownMoved"] == "UnknownTopicOrPartitionException"
+    assert got["unregistered"] == "BrokerIdNotRegisteredException"
+    assert (got["level"] > 0) == server.is_muster
+    assert got["lowered"] == "InvalidUpdateVersionException"
+
+
+def test_kafka_python_moves_partitions(server: Server) -> None:
+    topic = server.create(server.unique("kafka-python-moves"), 1)
+    admin = KafkaAdminClient(bootstrap_servers=server.bootstrap)
+    try:
+        one = KafkaPythonPartition(topic, 0)
+        brokers = sorted(broker["broker_id"] for broker in admin.describe_cluster()["brokers"])
+        assert admin.alter_partition_reassignments({one: brokers[::-1]}) == {one: None}
+        assert admin.list_partition_reassignments({topic: [0]}) == {}
+        assert admin.alter_partition_reassignments({one: None}) == {one: NoReassignmentInProgressError}
+        assert ("muster.feature.level" in admin.describe_features()) == server.is_muster
+    finally:
+        admin.close()
+        server.delete(topic)
 
 
 def refusal(call: Callable[[], Any]) -> str:

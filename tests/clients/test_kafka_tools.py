@@ -178,17 +178,15 @@ def test_features_are_described_and_never_fall(server: Server) -> None:
     if not server.is_muster:
         pytest.skip("Kafka's features are others")
     shown = tool(server, kafka_tools.FEATURES, "describe")
-    words = r"Feature: muster.feature.level\s+SupportedMinVersion: 1\s+SupportedMaxVersion: (\d+)\s+FinalizedVersionLevel: (\d+)"
-    told = re.search(words, shown)
+    feature = r"Feature: muster.feature.level\s+SupportedMinVersion: 1\s+"
+    told = re.search(feature + r"SupportedMaxVersion: (\d+)\s+FinalizedVersionLevel: (\d+)", shown)
     assert told is not None, shown
     assert told[1] == told[2]
     same = tool(server, kafka_tools.FEATURES, "upgrade", "--feature", f"muster.feature.level={told[2]}")
     assert f"muster.feature.level was upgraded to {told[2]}" in same
-    for level, words in ((int(told[2]) + 1, "supports feature levels up to"), (0, "the lowest feature level is 1")):
-        refused = tool(
-            server, kafka_tools.FEATURES, "upgrade", "--feature", f"muster.feature.level={level}", fails=True
-        )
-        assert words in refused
+    above = f"muster.feature.level={int(told[2]) + 1}"
+    refused = tool(server, kafka_tools.FEATURES, "upgrade", "--feature", above, fails=True)
+    assert "supports feature levels up to" in refused
     down = tool(
         server, kafka_tools.FEATURES, "downgrade", "--unsafe", "--feature", "muster.feature.level=1", fails=True
     )
@@ -196,7 +194,10 @@ def test_features_are_described_and_never_fall(server: Server) -> None:
 
 
 def test_cluster_unregisters_nobody_who_votes_or_is_unknown(server: Server) -> None:
-    refused = tool(server, kafka_tools.CLUSTER, "unregister", "--id", "99", fails=True)
-    assert "Broker ID 99 is not currently registered" in refused or "broker 99 is not registered" in refused
+    def unregister(broker: int) -> str:
+        arguments = ["unregister", "--bootstrap-server", server.bootstrap, "--id", str(broker)]
+        return kafka_tools.run(kafka_tools.CLUSTER, *arguments, fails=True)
+
+    assert re.search("(?i)broker (id )?99 is not (currently )?registered", unregister(99))
     if server.is_muster:
-        assert "votes in the controller" in tool(server, kafka_tools.CLUSTER, "unregister", "--id", "1", fails=True)
+        assert "broker 1 votes in the controller's group" in unregister(1)

@@ -3,7 +3,8 @@
 AlterConfigs is the older API and replaces all overrides: a config that it does not name returns to its default. Many
 tools know only that one. In both, the new overrides are computed from one image and proposed together with the
 overrides that they were computed from. The controller log refuses them if those changed meanwhile, and they are
-computed anew (at most `limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here.
+computed anew (at most `limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here; but
+who removes a throttle of moves finds that none is set: `kafka-reassign-partitions --verify` does so after each move.
 """
 
 from collections import Counter
@@ -26,6 +27,12 @@ from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_THROTTLES = frozenset(
+    {
+        "leader.replication.throttled.rate", "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)  # fmt: skip
 Overrides = tuple[tuple[str, str], ...]
 Change = Callable[[Topic, tuple[Value, ...], ClusterImage], Overrides]
 """A topic's overrides after the changes of a request; raises ApiError when these are not valid."""
@@ -83,7 +90,7 @@ class AlterConfigs:
     def _alter(
         self,
         context: RequestContext,
-        make: Callable[[], AlterTopicConfigs],
+        make: Callable[[], AlterTopicConfigs | None],
         validate_only: bool,
         doubt: Doubt,
         done: Callable[[Altered], None],
@@ -97,7 +104,7 @@ class AlterConfigs:
                 error = doubt.error(error)
                 done(Altered(error.code, error.message))
             return
-        if validate_only:
+        if validate_only or command is None:
             done(Altered(Code.NONE))
             return
         if command.configs == command.expected:
@@ -148,12 +155,15 @@ class AlterConfigs:
         name = image.names_by_id.get(command.topic_id)
         return name is not None and image.topics[name].configs != command.expected
 
-    def _command(self, context: RequestContext, resource: Value, change: Change) -> AlterTopicConfigs:
+    def _command(self, context: RequestContext, resource: Value, change: Change) -> AlterTopicConfigs | None:
+        """None: nothing is to change. Raises ApiError."""
         if resource.resource_type != TOPIC:
             code = self._services.cluster_code(context, Operation.ALTER_CONFIGS)
             if code is not Code.NONE:
                 raise ApiError(code)
             if resource.resource_type == BROKER:
+                if change is _changed and _removes_throttles(resource.configs):
+                    return None
                 raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
         topic, image = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
@@ -201,6 +211,10 @@ def _replaced(_topic: Topic, wanted: tuple[Value, ...], image: ClusterImage) -> 
             raise ApiError(Code.INVALID_REQUEST, f"{one.name}: null value")
         overrides[one.name] = one.value
     return _judged(overrides, image)
+
+
+def _removes_throttles(changes: tuple[Value, ...]) -> bool:
+    return all(change.config_operation == _DELETE and change.name in _THROTTLES for change in changes)
 
 
 def _refuse_twice(changes: tuple[Value, ...]) -> None:

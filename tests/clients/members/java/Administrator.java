@@ -1,4 +1,6 @@
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -12,9 +14,12 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.FeatureUpdate;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
@@ -47,6 +52,7 @@ public final class Administrator {
             configs(admin, args[1], told);
             security(admin, args[1], told);
             views(admin, args[1], told);
+            moves(admin, args[1], told);
             admin.deleteTopics(List.of(args[1], args[1] + "-assigned")).all().get();
         }
         System.out.println(new ObjectMapper().writeValueAsString(told));
@@ -120,6 +126,37 @@ public final class Administrator {
         }));
         told.put("moving", admin.listPartitionReassignments().reassignments().get().size());
         told.put("transactions", admin.listTransactions().all().get().size());
+    }
+
+    /** Another order of the replicas is no move, and complete at once. */
+    private static void moves(Admin admin, String topic, Map<String, Object> told) throws Exception {
+        TopicPartition one = new TopicPartition(topic, 1);
+        List<Integer> brokers = new ArrayList<>(admin.describeCluster().nodes().get().stream().map(node -> node.id()).sorted().toList());
+        Collections.reverse(brokers);
+        told.put("moved", moved(admin, one, Optional.of(brokers)));
+        long until = System.currentTimeMillis() + 5_000;
+        List<Integer> shown = List.of();
+        while (!shown.equals(brokers) && System.currentTimeMillis() < until) {
+            shown = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().get(1).replicas()
+                .stream().map(node -> node.id()).toList();
+            Thread.sleep(20);
+        }
+        told.put("movedTo", shown.equals(brokers));
+        told.put("movedToNobody", moved(admin, one, Optional.of(List.of(99))));
+        told.put("cancelled", moved(admin, one, Optional.empty()));
+        told.put("unknownMoved", moved(admin, new TopicPartition(topic, 99), Optional.of(brokers)));
+        told.put("listed", admin.listPartitionReassignments(Set.of(one)).reassignments().get().size());
+        told.put("unregistered", outcome(() -> admin.unregisterBroker(99).all().get()));
+        var level = admin.describeFeatures().featureMetadata().get().finalizedFeatures().get("muster.feature.level");
+        told.put("level", level == null ? 0 : level.maxVersionLevel());
+        told.put("lowered", outcome(() -> admin.updateFeatures(
+            Map.of("muster.feature.level", new FeatureUpdate((short) 1, FeatureUpdate.UpgradeType.UNSAFE_DOWNGRADE)),
+            new UpdateFeaturesOptions()).all().get()));
+    }
+
+    private static String moved(Admin admin, TopicPartition partition, Optional<List<Integer>> replicas) throws Exception {
+        return outcome(() -> admin.alterPartitionReassignments(
+            Map.of(partition, replicas.map(NewPartitionReassignment::new))).all().get());
     }
 
     private static String outcome(Callable<Object> call) throws Exception {
