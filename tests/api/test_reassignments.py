@@ -109,13 +109,19 @@ def test_null_cancels_what_is_under_way_and_nothing_else(version: int) -> None:
 )
 @EITHER
 def test_assignments_that_cannot_be_are_39(version: int, replicas: tuple[int, ...], words: str) -> None:
-    """An empty list above all: the command without voters would cancel."""
     surface = six()
     alter(surface, ("orders", 0, (3, 4, 5)))
     surface.commands.clear()
     got, message = refusal(surface, replicas, version=version)
     assert got == 39
     assert words in message
+
+
+def test_an_empty_list_is_no_cancellation() -> None:
+    surface = six()
+    alter(surface, ("orders", 0, (3, 4, 5)))
+    assert codes(alter(surface, ("orders", 0, ()))) == {("orders", 0): 39}
+    assert surface.topics["orders"].partitions[0].voters == (3, 4, 5)
 
 
 def test_a_broker_that_waits_for_a_folder_is_39() -> None:

@@ -34,14 +34,14 @@ BINDING_MUTANTS = (
     one(
         "ADR 38: a start forgets the binding",
         "controller.transitions",
-        "        binding=known.binding if known is not None else 0,\n",
+        "        binding=len(gone),\n",
         "        binding=0,\n",
         "controller.test_replacement.test_the_first_new_folder_is_bound_and_its_lives_are_counted_anew",
     ),
     one(
         "ADR 38: a start forgets who is gone",
         "controller.transitions",
-        "        gone=known.gone if known is not None else (),\n",
+        "        gone=gone,\n",
         "        gone=(),\n",
         "controller.test_replacement.test_the_first_new_folder_is_bound_and_its_lives_are_counted_anew",
     ),

@@ -13,7 +13,7 @@ JOINING_MUTANTS = (
     one(
         "ADR 41: brokers join without a limit",
         "controller.transitions",
-        "    require(brokers < BROKERS_MAX, Code",
+        "    require(ids < BROKERS_MAX, Code",
         "    require(True, Code",
         "controller.test_joining_brokers.test_there_are_never_more_brokers_than_the_limit",
     ),
@@ -27,8 +27,8 @@ JOINING_MUTANTS = (
     one(
         "ADR 41: whoever asks with another's registration is a candidate",
         "replica.bootstrap.formation",
-        "        if (asks.broker, asks.replica_uuid) != (state.broker, state.replica_uuid):\n",
-        "        if asks.broker != state.broker:\n",
+        "    own = asks is not None and (asks.broker, asks.replica_uuid) == (state.broker, state.replica_uuid)\n",
+        "    own = asks is not None and asks.broker == state.broker\n",
         "replica.bootstrap.test_joining_folders.test_an_id_is_asked_for_with_the_folder_that_asks",
     ),
     one(

@@ -5,6 +5,7 @@ Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/r
 """
 
 from tests.mutants.of_bindings import BINDING_MUTANTS
+from tests.mutants.of_departures import DEPARTURE_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
 from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
@@ -162,6 +163,7 @@ RULE_MUTANTS = (
     *BINDING_MUTANTS,
     *JOINING_MUTANTS,
     *MOVES_MUTANTS,
+    *DEPARTURE_MUTANTS,
     *RECOVERY_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
