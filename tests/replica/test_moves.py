@@ -270,8 +270,10 @@ def test_a_replica_that_leaves_waits_for_the_controllers_word() -> None:
     records = Records(cluster)
     records.write(10)
     move(cluster, 0, 1, 7)
-    waits = cluster.nodes[2].formed._departures
-    waits._current = lambda call: cluster.loops[2].call_at(cluster.loops[2].monotonic_ms() + 100, lambda: call(False))
+    moved_away = cluster.nodes[2].formed._moved_away
+    moved_away._current = lambda call: cluster.loops[2].call_at(
+        cluster.loops[2].monotonic_ms() + 100, lambda: call(False)
+    )
     await_told(cluster, 2, 0, 1, 7)
     cluster.world.run_for(20_000)
     group = cluster.nodes[2].host.groups[GROUP]
@@ -382,8 +384,8 @@ def test_a_start_removes_what_is_elsewhere_by_its_checkpoint() -> None:
     cluster = cluster_of_six(**SMALL)
     records = Records(cluster)
     records.write(10)
-    departures = cluster.nodes[2].formed._departures
-    departures._current = lambda call: None  # it stands aside, and hears no more
+    moved_away = cluster.nodes[2].formed._moved_away
+    moved_away._current = lambda call: None  # it stands aside, and hears no more
     move(cluster, 0, 1, 7)
     await_told(cluster, 2, 0, 1, 7)
     image = cluster.nodes[2].image()

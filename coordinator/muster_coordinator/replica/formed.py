@@ -21,7 +21,7 @@ from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap.formation import Candidate
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Voter
 from muster_coordinator.replica.controller.controller_client import ControllerClient
-from muster_coordinator.replica.controller.current_image import COMMITS, DEPARTURES, TOPICS, CurrentImage
+from muster_coordinator.replica.controller.current_image import COMMITS, MOVED_AWAY, TOPICS, CurrentImage
 from muster_coordinator.replica.controller.feature_level import FeatureLevel
 from muster_coordinator.replica.controller.seats import Seats
 from muster_coordinator.replica.group_manager import GroupManager
@@ -35,7 +35,7 @@ from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.status import InstallStatus, ScrubStatus
-from muster_coordinator.replica.partitions.departures import Departures
+from muster_coordinator.replica.partitions.moved_away import MovedAway
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 
@@ -93,11 +93,11 @@ class FormedNode:
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
         self.membership = Membership(loop, host, machine, self.client.submit)
-        confirmed = CurrentImage(loop, self.client, controller, DEPARTURES)
+        confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
         wal_writer = self.group_manager.topics_writer
-        self._departures = Departures(loop, host, wal_writer, self.group_manager, confirmed.wait)
+        self._moved_away = MovedAway(loop, host, wal_writer, self.group_manager, confirmed.wait)
         controller.watch(confirmed.moved)
-        controller.watch(self._departures.look)
+        controller.watch(self._moved_away.look)
         self._seats = Seats(controller, net, seats_told, notice)
         self.space = DiskSpace(loop, disk, host, settings)
         self._caught_up = False

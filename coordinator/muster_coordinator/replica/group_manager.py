@@ -131,7 +131,7 @@ class GroupManager:
         self._elsewhere: set[GroupNo] = set()
         """Topic groups of the image that are on other replicas only."""
         self._leaving: set[GroupNo] = set()
-        """Those of them that still have something here: the partition was moved (`partitions.departures`)."""
+        """Those of them that still have something here: the partition was moved (`partitions.moved_away`)."""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Topic group -> (segment.bytes, segment.ms) as configured now."""
         self._unwritten: list[PartitionState] = []
@@ -436,11 +436,11 @@ class GroupManager:
         return topic is not None and topic.partitions[index].move is not None
 
     def leaving(self) -> list[GroupNo]:
-        """See `departures.Leaving`."""
+        """See `moved_away.Leaving`."""
         return sorted(self._leaving) if self.controller.group.caught_up else []
 
     def leaves(self, number: GroupNo) -> bool:
-        """See `departures.Leaving`."""
+        """See `moved_away.Leaving`."""
         return number in self._leaving
 
     def drop_replica(self, number: GroupNo) -> None:

@@ -190,7 +190,7 @@ def test_a_partition_that_was_moved_away_and_is_still_here_serves_and_goes_where
     cluster.converge()
     formed_node = cluster.nodes[SURVIVOR].formed
     assert formed_node is not None
-    formed_node._departures._current = lambda call: None  # it stands aside, and hears no more
+    formed_node._moved_away._current = lambda call: None  # it stands aside, and hears no more
     moved_to_1(cluster, bytes([1]) * 16)
     cluster.converge([0])
     lose_majority(cluster)

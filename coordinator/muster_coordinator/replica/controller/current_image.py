@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 COMMITS = Kind(limits.CURRENT_IMAGE_PARKED_MAX, 0)
-DEPARTURES = Kind(1, 0)
+MOVED_AWAY = Kind(1, 0)
 TOPICS = Kind(limits.CURRENT_TOPICS_PARKED_MAX, limits.CURRENT_TOPICS_PACE_MS)
 
 

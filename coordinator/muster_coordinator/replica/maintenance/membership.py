@@ -10,7 +10,7 @@ A partition that is being moved (ADR 42) is complete when a configuration with e
 its leader says so to the controller, which then lets the others go.
 
 What this does not do: choose who is wanted (`controller.image.wanted_members` does), or free the disk of who is gone
-(`partitions.departures` does).
+(`partitions.moved_away` does).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -44,7 +44,7 @@ class Leaving(Protocol):
         """Remove its entries from the WAL, and then its files."""
 
 
-class Departures:
+class MovedAway:
     """See the module. `look` is to be called whenever the controller's group has applied entries."""
 
     def __init__(
