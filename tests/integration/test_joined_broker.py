@@ -1,13 +1,18 @@
-"""A fourth replica joins three real processes, and serves clients that know no other address (ADR 41)."""
+"""A fourth replica joins three real processes, and serves clients that know no other address (ADR 41); Kafka's tools
+see that a partition is moved to it, cancel that, and let it go (ADR 43)."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPythonPartition
 from muster_coordinator.cli.exits import Exit
 
+from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import records_of
 from tests.integration.test_replaced_replica import (
@@ -96,3 +101,73 @@ def test_its_volume_is_lost_and_its_id_given_to_a_new_one(tmp_path: Path) -> Non
         assert folder_of(cluster, NEW) != gone
         unknown = muster(cluster, "replace", "9", "--folder", gone)
         assert (unknown.returncode, "[0, 1, 2, 3]" in unknown.stderr) == (Exit.NOT_FOUND, True)
+
+
+def says(cluster: MusterCluster, words: str) -> bool:
+    try:
+        return any(words in reason for reason in cluster.status(NEW)["not_ready"])
+    except (OSError, AssertionError):
+        return False
+
+
+def unregister(cluster: MusterCluster, *, fails: bool = False) -> str:
+    arguments = ["unregister", "--bootstrap-server", f"127.0.0.1:{cluster.client_port(0)}", "--id", str(NEW)]
+    return kafka_tools.run(kafka_tools.CLUSTER, *arguments, fails=fails)
+
+
+@pytest.mark.java
+def test_kafkas_tool_sees_a_move_to_it_and_cancels_that(tmp_path: Path) -> None:
+    """It is dead, so that the move is under way for as long as it takes to look. The tool itself would move nothing to
+    a dead broker, kafka-python does; nor could it remove throttles from one."""
+    plan = tmp_path / "plan.json"
+    partitions = [{"topic": TOPIC, "partition": 0, "replicas": [NEW, 1, 2]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    with MusterCluster(tmp_path / "cluster", partitions=3, settings=SETTINGS, room_for=1) as cluster:
+        cluster.add_replica(NEW)
+        await_observer(cluster)
+        bootstrap = f"127.0.0.1:{cluster.client_port(0)}"
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, -1)], operation_timeout=20)[TOPIC].result(20)
+        cluster.kill(NEW)
+
+        def reassign(*mode: str) -> str:
+            return kafka_tools.run(kafka_tools.REASSIGN, "--bootstrap-server", bootstrap, *mode)
+
+        def replicas() -> list[int]:
+            return list(admin.list_topics(timeout=20).topics[TOPIC].partitions[0].replicas)
+
+        of_plan = ["--reassignment-json-file", str(plan)]
+        asking = KafkaAdminClient(bootstrap_servers=bootstrap)
+        one = KafkaPythonPartition(TOPIC, 0)
+        assert asking.alter_partition_reassignments({one: [NEW, 1, 2]}) == {one: None}
+        asking.close()
+        listed = reassign("--list")
+        assert f"{TOPIC}-0: replicas: 3,1,2,0. adding: 3. removing: 0." in listed
+        assert f"Reassignment of partition {TOPIC}-0 is still in progress" in reassign("--verify", *of_plan)
+        assert replicas() == [NEW, 1, 2, 0]
+        assert f"has replicas: move {TOPIC}-0" in unregister(cluster, fails=True)
+        assert "Successfully cancelled" in reassign("--cancel", "--preserve-throttles", *of_plan)
+        assert set(replicas()[:3]) == {0, 1, 2}
+        assert cluster.stop() == 0
+
+
+@pytest.mark.java
+def test_kafkas_tool_lets_it_go_for_good_and_its_id_to_an_empty_folder(tmp_path: Path) -> None:
+    with MusterCluster(tmp_path / "cluster", partitions=3, settings=SETTINGS, room_for=1) as cluster:
+        cluster.add_replica(NEW)
+        await_observer(cluster)
+        gone = folder_of(cluster, NEW)
+        assert "Broker 3 is no longer registered" in unregister(cluster)
+        assert "broker 3 is not registered" in unregister(cluster, fails=True)
+        wait_until("the running process says so", lambda: says(cluster, "remove its folder"), 30)
+        assert {broker["broker"] for broker in cluster.status(0)["brokers"]} == {0, 1, 2}
+        cluster.kill(NEW)
+        cluster.start_replica(NEW, wait_ready=False)
+        wait_until("it says so after a restart", lambda: says(cluster, "remove its folder"), 30)
+        assert {broker["broker"] for broker in cluster.status(0)["brokers"]} == {0, 1, 2}
+        cluster.kill(NEW)
+        shutil.rmtree(data_of(cluster, NEW))
+        cluster.start_replica(NEW)
+        await_observer(cluster)
+        assert folder_of(cluster, NEW) != gone
+        assert cluster.stop() == 0
