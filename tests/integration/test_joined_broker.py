@@ -171,3 +171,49 @@ def test_kafkas_tool_lets_it_go_for_good_and_its_id_to_an_empty_folder(tmp_path:
         await_observer(cluster)
         assert folder_of(cluster, NEW) != gone
         assert cluster.stop() == 0
+
+
+@pytest.mark.java
+def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: Path) -> None:
+    """From 0, 1, 2 to 3, 1, 2, to 3 alone and to 0, 1, 3; killed meanwhile: who leads it, who leaves, and who comes."""
+    plan = tmp_path / "plan.json"
+    with MusterCluster(tmp_path / "cluster", partitions=10, settings=SETTINGS, room_for=1) as cluster:
+        cluster.add_replica(NEW)
+        await_observer(cluster)
+        bootstrap = ",".join(f"127.0.0.1:{cluster.client_port(replica)}" for replica in (0, 1, 2, NEW))
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 2, -1)], operation_timeout=20)[TOPIC].result(20)
+
+        def reassign(mode: str, *replicas: int) -> str:
+            partitions = [{"topic": TOPIC, "partition": 0, "replicas": replicas}]
+            plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+            arguments = ("--bootstrap-server", bootstrap, mode, "--reassignment-json-file", str(plan))
+            return kafka_tools.run(kafka_tools.REASSIGN, *arguments)
+
+        def folders(replica: int) -> list[str]:
+            return [path.name for path in (data_of(cluster, replica) / "segments").glob(f"*/{TOPIC}-0")]
+
+        def is_on(*replicas: int) -> bool:
+            found = admin.list_topics(timeout=20).topics[TOPIC].partitions[0]
+            here = {replica for replica in (0, 1, 2, NEW) if folders(replica)}
+            return found.leader in replicas and list(found.replicas) == list(replicas) and here == set(replicas)
+
+        clients = Clients(bootstrap)
+        try:
+            clients.goes_on()
+            for replicas, killed in (((NEW, 1, 2), 0), ((NEW,), 1), ((0, 1, NEW), NEW)):
+                assert "Successfully started" in reassign("--execute", *replicas)
+                clients.goes_on()
+                cluster.kill(killed)
+                cluster.start_replica(killed)
+                wait_until(f"it is on {replicas}", lambda replicas=replicas: is_on(*replicas), 60)
+                done = f"Reassignment of partition {TOPIC}-0 is completed"
+                wait_until(done, lambda replicas=replicas, done=done: done in reassign("--verify", *replicas), 60)
+                await_observer(cluster)
+                clients.goes_on()
+        finally:
+            clients.stop()
+        assert clients.assignments == 1, "nobody rebalanced"
+        assert clients.delivered == clients.sent
+        assert records_of(bootstrap, TOPIC, 0) == clients.sent, "each record once, in order"
+        assert cluster.stop() == 0
