@@ -2,7 +2,7 @@
 
 Its offsets are Raft indexes plus one, because Kafka's name the next offset. Only the leader knows the log end of every
 voter. Another replica answers what it knows: its own end, for the leader at least the same, and -1 (unknown) for the
-others. There are no observers: every replica is a voter.
+others. Observers are the brokers that joined, as far as the group has them as learners.
 """
 
 from muster_coordinator.api.authorize import Operation

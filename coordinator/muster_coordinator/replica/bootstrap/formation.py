@@ -442,7 +442,7 @@ class Formation:
             # Its own record stays as it is: with another one, this folder could not even start to say so.
             self.status = (
                 f"the data folder {self.replica_uuid.hex()} of broker {self.broker} was declared gone for good and "
-                f"replaced in cluster {record.cluster_id}: this replica stays out, remove its folder"
+                f"replaced or unregistered in cluster {record.cluster_id}: this replica stays out, remove its folder"
             )
             return []
         if latest != record:
