@@ -1,12 +1,12 @@
 """Brokers that leave, in whole clusters on virtual time (ADR 43)."""
 
-from muster_coordinator.controller.commands import UnregisterBroker
+from muster_coordinator.controller.commands import MovePartition, UnregisterBroker
 from muster_coordinator.errors import Code
 from muster_coordinator.events import BROKER_UNREGISTERED
 from muster_coordinator.ids import BrokerId, member_no
 
 from tests.replica.cluster import SimCluster
-from tests.replica.serving_cluster import formed
+from tests.replica.serving_cluster import GROUPS, TOPIC_ID, formed
 from tests.replica.test_joining import NEW, await_observers, controllers_config
 
 STAYS = BrokerId(8)
@@ -79,3 +79,35 @@ def test_an_empty_folder_joins_under_its_id_as_another_member() -> None:
     cluster.start_one(NEW)
     cluster.wait_ready()
     await_observers(cluster, member_no(NEW, 1), STAYS)
+
+
+def test_the_last_one_to_leave_is_no_learner_any_more() -> None:
+    cluster = formed()
+    uuid = cluster.add(NEW).identity.replica_uuid
+    cluster.wait_ready()
+    await_observers(cluster, NEW)
+    assert cluster.submit(0, UnregisterBroker(broker=NEW, replica_uuid=uuid)).error == Code.NONE
+
+    def gone() -> bool:
+        return not any(controllers_config(cluster, broker).learners for broker in (0, 1, 2))
+
+    cluster.world.run_until("the voters are alone", gone, 60_000)
+
+
+def test_it_leaves_when_its_partitions_were_moved_away() -> None:
+    """What it has of them is of no more use, whether it has removed that by then or not."""
+    cluster, command = grown()
+    for voters in ((NEW, STAYS, 0), (STAYS, 0, 1)):
+        move = MovePartition(topic_id=TOPIC_ID, partition=0, voters=tuple(map(BrokerId, voters)))
+        assert cluster.submit(0, move).error == Code.NONE
+        assert cluster.submit(0, command).error != Code.NONE, "it has a replica, or may have one"
+        cluster.world.run_until("it is there", lambda: not moves(cluster), 60_000)
+    assert cluster.submit(0, command).error == Code.NONE
+    await_gone(cluster)
+    assert cluster.wait_leader(GROUPS[-1], among=[0, 1, STAYS]) != NEW
+
+
+def moves(cluster: SimCluster) -> bool:
+    image = cluster.nodes[cluster.wait_leader(0)].image()
+    assert image is not None
+    return image.topics["t"].partitions[0].moves

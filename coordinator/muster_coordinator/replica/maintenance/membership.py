@@ -53,7 +53,8 @@ def wanted_of(image: ClusterImage | None) -> Mapping[GroupNo, Wanted]:
         for partition in topic.partitions
         if replaced or partition.move is not None
     }
-    return controller | partitions if partitions or watching or replaced else {}
+    left = bool(image.unregistered)  # the last one may be a learner still
+    return controller | partitions if partitions or watching or replaced or left else {}
 
 
 def moves_of(image: ClusterImage) -> Mapping[GroupNo, CompleteMove]:
