@@ -50,6 +50,12 @@ def await_observer(cluster: MusterCluster) -> None:
     wait_until("it is one of them", known, 30)
 
 
+def undisturbed(clients: Clients, bootstrap: str) -> None:
+    assert clients.assignments == 1, "nobody rebalanced"
+    assert clients.delivered == clients.sent
+    assert records_of(bootstrap, TOPIC, 0) == clients.sent, "each record once, in order"
+
+
 def test_clients_that_know_the_new_broker_only_are_served_whoever_dies(tmp_path: Path) -> None:
     with MusterCluster(tmp_path / "cluster", partitions=10, settings=SETTINGS, room_for=1) as cluster:
         cluster.add_replica(NEW)
@@ -69,9 +75,7 @@ def test_clients_that_know_the_new_broker_only_are_served_whoever_dies(tmp_path:
                 clients.goes_on()
         finally:
             clients.stop()
-        assert clients.assignments == 1, "nobody rebalanced"
-        assert clients.delivered == clients.sent
-        assert records_of(bootstrap, TOPIC, 0) == clients.sent, "each record once, in order"
+        undisturbed(clients, bootstrap)
         quorum = admin.list_topics(timeout=20).topics[TOPIC].partitions[0]
         assert sorted(quorum.replicas) == [0, 1, 2], "it holds no partition"
         status = muster(cluster, "status")
@@ -213,7 +217,5 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
                 clients.goes_on()
         finally:
             clients.stop()
-        assert clients.assignments == 1, "nobody rebalanced"
-        assert clients.delivered == clients.sent
-        assert records_of(bootstrap, TOPIC, 0) == clients.sent, "each record once, in order"
+        undisturbed(clients, bootstrap)
         assert cluster.stop() == 0

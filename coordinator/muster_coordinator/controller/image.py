@@ -170,7 +170,7 @@ def never_registered(broker: BrokerId, replica_uuid: bytes, feature_level: int) 
 
 def observers(cluster: ClusterImage) -> tuple[BrokerId, ...]:
     """Brokers that joined the formed cluster, ascending. They follow the controller's log without a vote, as KRaft's
-    observers do, and hold no partition so far. There are none below `MEMBERS_LEVEL`."""
+    observers do, and hold the partitions that are moved to them. There are none below `MEMBERS_LEVEL`."""
     return tuple(sorted(broker for broker in cluster.brokers if broker not in cluster.voters))
 
 

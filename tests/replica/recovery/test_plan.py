@@ -212,7 +212,7 @@ REFUSED = {
     "cluster has one replica": {"record": (bound(0),)},
     "does not name this data folder": {"identity": Identity(BrokerId(0), b"?" * 16, 7)},
     "feature level 2": {"level": 2},
-    "holds no partition: use a voter's folder": {
+    "has no offsets partition: use a voter's folder": {
         "identity": Identity(BrokerId(7), folder(7), 1),
         "joined": (bound(7),),
     },

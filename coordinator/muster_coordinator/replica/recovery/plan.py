@@ -63,7 +63,7 @@ def refusals_of(found: Survey) -> tuple[str, ...]:
     if record.uuid_of(own.broker) != own.replica_uuid:
         said.append(f"the stored cluster record does not name this data folder for broker {own.broker}")
     if own.broker not in record.brokers():
-        said.append(f"broker {own.broker} joined the formed cluster and holds no partition: use a voter's folder")
+        said.append(f"broker {own.broker} joined later, and has no offsets partition: use a voter's folder")
     if len(record.voters) == 1:
         said.append("the cluster has one replica: no majority can be lost; see muster accept-losses")
     image = found.image
