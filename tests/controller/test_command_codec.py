@@ -1,5 +1,6 @@
 """Commands and results survive their bytes; foreign bytes are refused, never guessed."""
 
+import dataclasses
 from dataclasses import fields
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from muster_coordinator.controller import codec, commands
 from muster_coordinator.controller.codec import decode_command, decode_result, encode_command, encode_result
 from muster_coordinator.controller.commands import (
+    AddPartitions,
     Command,
     CommandResult,
     RecoverCluster,
@@ -46,6 +48,7 @@ BY_NAME = {
     ).map(tuple),
     "next_group": st.integers(0, 2**32 - 1),
     "next_producer_id": i64,
+    "placed": st.lists(st.lists(broker, max_size=4).map(tuple), max_size=3).map(tuple),
 }
 
 
@@ -78,7 +81,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([1, kind]) for kind in range(15))):
+    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(15))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -122,6 +125,24 @@ def test_bytes_of_version_1_stay_what_they_are() -> None:
         "010d0000000100000001000000010000001079797979797979797979797979797979"
         "0000001000000000000000000000000000000000" + "00000009" + "00000000000007d0"
     )
+
+
+def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
+    """Golden, from the fields in their order: name, id, 2 partitions, no configs, then the brokers of each."""
+    placed = ((BrokerId(4), BrokerId(0), BrokerId(5)), (BrokerId(1),))
+    old = encode_command(create("ab", n=7, partitions=2))
+    assert old[0] == 1
+    made = encode_command(dataclasses.replace(create("ab", n=7, partitions=2), placed=placed))
+    rows = "00000002" + "00000003" + "000000040000000000000005" + "00000001" + "00000001"
+    assert made == b"\x02" + old[1:] + bytes.fromhex(rows)
+    grown = AddPartitions(topic_id=bytes(16), total=3)
+    more = encode_command(dataclasses.replace(grown, placed=placed))
+    assert more == b"\x02" + encode_command(grown)[1:] + bytes.fromhex(rows)
+    told = encode_command(dataclasses.replace(register(1), rack="z-1"))
+    assert told == b"\x02" + encode_command(register(1))[1:] + b"\0\0\0\x03z-1"
+    for command in (create("ab"), grown, register(1)):
+        with pytest.raises(Corruption, match="nothing new"):
+            decode_command(b"\x02" + encode_command(command)[1:] + bytes(4))
 
 
 def test_kinds_are_distinct() -> None:

@@ -3,8 +3,8 @@
 Problem: at the same applied index the checkpoint must have the same bytes on every replica, so that `state_hash` can
 compare them, and releases below `MEMBERS_LEVEL` must be able to read those of their levels. Mechanism: one head, maps
 written in sorted order, no blobs (the image is read whole at start; 2,000 groups take some 100 KiB). The version is the
-level's: bindings and members are in version 2, which is written for images of `MEMBERS_LEVEL` on, and only for these.
-What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
+level's: racks, bindings and members are in version 2, which is written for images of `MEMBERS_LEVEL` on, and only for
+these. What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
 """
 
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
-"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers and moves, and
-the brokers that left."""
+"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks, partitions with member numbers, whether
+they were placed, and moves, and the brokers that left."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -107,8 +107,10 @@ def _put_broker(p: Packer, broker: Broker, version: int) -> None:
     if version >= MEMBERS_VERSION:
         p.i32(broker.binding)
         p.many(broker.gone, p.blob)
+        p.text(broker.rack)
     else:
         assert broker.binding == 0, "nobody is replaced below MEMBERS_LEVEL"
+        assert not broker.rack, "nobody has a rack below MEMBERS_LEVEL"
 
 
 def _put_topic(p: Packer, topic: Topic, version: int) -> None:
@@ -122,9 +124,11 @@ def _put_topic(p: Packer, topic: Topic, version: int) -> None:
         p.many(partition.members, p.i64 if version >= MEMBERS_VERSION else p.i32)
         move = partition.move
         if version >= MEMBERS_VERSION:
+            p.u8(partition.placed)
             p.u8(move is not None)
         else:
             assert move is None, "nothing is moved below MEMBERS_LEVEL"
+            assert not partition.placed, "nothing is placed below MEMBERS_LEVEL"
         if move is not None:
             for brokers in move:
                 p.i32s(brokers)
@@ -177,7 +181,7 @@ def _take_broker(u: Unpacker, version: int) -> Broker:
     binding, gone = u.i32(), u.many(u.blob)
     if binding < 0 or len(gone) != binding or any(len(uuid) != UUID_BYTES for uuid in gone):
         raise Corruption(f"controller bytes: {len(gone)} folders of broker {broker.broker} gone at binding {binding}")
-    return replace(broker, binding=binding, gone=gone)
+    return replace(broker, binding=binding, gone=gone, rack=u.text())
 
 
 def _take_unregistered(u: Unpacker) -> dict[BrokerId, tuple[bytes, ...]]:
@@ -196,12 +200,13 @@ def _take_topic(u: Unpacker, version: int) -> Topic:
 
 def _take_partition(u: Unpacker, version: int) -> Partition:
     group, members = GroupNo(u.u32()), _take_members(u, version)
+    placed = version >= MEMBERS_VERSION and u.flag()
     if version < MEMBERS_VERSION or not u.flag():
-        return Partition(group=group, members=members)
+        return Partition(group=group, members=members, placed=placed)
     move = Move(*(u.many(lambda: BrokerId(u.i32())) for _ in Move._fields))
     if not move.target or min(move.target + move.origin + move.leaving) < 0:
         raise Corruption(f"controller bytes: Raft group {group} is moved to {move.target}")
-    return Partition(group=group, members=members, move=move)
+    return Partition(group=group, members=members, move=move, placed=placed)
 
 
 def _take_members(u: Unpacker, version: int) -> tuple[MemberNo, ...]:

@@ -1,13 +1,16 @@
 """Versioned bytes of controller commands and their results (COMMAND entries of Raft group 0, peer forwarding).
 
 Problem: the same bytes are proposed by one binary, applied by another and replayed years later. Mechanism: two leading
-bytes, layout version and kind, then the fields of `commands` in a fixed order; equal values give equal bytes. An
-unknown version or kind raises `UnsupportedFormat` (a replica must not skip a state change that it cannot read, decision
+bytes, layout version and kind, then the fields of `commands` in a fixed order; equal values give equal bytes. A command
+with something that releases below `image.MEMBERS_LEVEL` do not know has version 2, and is not proposed below that level
+(`transitions.level_refusal`); the same command without it is written as these releases write it. An unknown version or
+kind raises `UnsupportedFormat` (a replica must not skip a state change that it cannot read, decision
 16), malformed bytes raise `Corruption`. What it does not do: validate a command; `transitions` does, at apply.
 """
 
-from collections.abc import Callable
-from typing import assert_never
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TypeVar, assert_never
 
 from muster_coordinator.controller.commands import (
     AddPartitions,
@@ -32,7 +35,12 @@ from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
 
+Placed = tuple[tuple[BrokerId, ...], ...]
+S = TypeVar("S", bound=Collection[object])
+
 COMMAND_VERSION = 1
+PLACED_VERSION = 2
+"""Of a RegisterBroker with a rack, and of a CreateTopic or AddPartitions that says where its partitions are."""
 RESULT_VERSION = 1
 
 # Kinds are part of docs/format.md: never renumber, never reuse.
@@ -68,30 +76,26 @@ def encode_command(command: Command) -> bytes:
             p.blob(command.offsets_topic_id)
             p.i32(command.feature_level)
         case RegisterBroker():
-            p = Packer(COMMAND_VERSION, REGISTER_BROKER)
-            p.i32(command.broker)
-            p.blob(command.replica_uuid)
-            p.i64(command.incarnation)
-            p.many(command.endpoints, p.endpoint)
-            p.text(command.admin)
-            p.i32(command.feature_max)
+            p = _register_broker_bytes(command)
         case SetDraining():
             p = Packer(COMMAND_VERSION, SET_DRAINING)
             p.i32(command.broker)
             p.u8(command.draining)
         case CreateTopic():
-            p = Packer(COMMAND_VERSION, CREATE_TOPIC)
+            p = Packer(_version(command.placed), CREATE_TOPIC)
             p.text(command.name)
             p.blob(command.topic_id)
             p.i32(command.partitions)
             p.configs(command.configs)
+            _put_placed(p, command.placed)
         case DeleteTopic():
             p = Packer(COMMAND_VERSION, DELETE_TOPIC)
             p.blob(command.topic_id)
         case AddPartitions():
-            p = Packer(COMMAND_VERSION, ADD_PARTITIONS)
+            p = Packer(_version(command.placed), ADD_PARTITIONS)
             p.blob(command.topic_id)
             p.i32(command.total)
+            _put_placed(p, command.placed)
         case AlterTopicConfigs():
             p = Packer(COMMAND_VERSION, ALTER_TOPIC_CONFIGS)
             p.blob(command.topic_id)
@@ -127,6 +131,33 @@ def encode_command(command: Command) -> bytes:
     return p.done()
 
 
+def _version(new: Collection[object]) -> int:
+    """Of a command with these fields that releases below `image.MEMBERS_LEVEL` do not know."""
+    return PLACED_VERSION if new else COMMAND_VERSION
+
+
+def _register_broker_bytes(command: RegisterBroker) -> Packer:
+    p = Packer(_version(command.rack), REGISTER_BROKER)
+    p.i32(command.broker)
+    p.blob(command.replica_uuid)
+    p.i64(command.incarnation)
+    p.many(command.endpoints, p.endpoint)
+    p.text(command.admin)
+    p.i32(command.feature_max)
+    if command.rack:
+        p.text(command.rack)
+    return p
+
+
+def _put_placed(p: Packer, placed: Placed) -> None:
+    if placed:
+        p.many(placed, p.i32s)
+
+
+def _take_placed(u: Unpacker) -> Placed:
+    return u.many(lambda: u.many(lambda: BrokerId(u.i32())))
+
+
 def _put_seat(p: Packer, seat: RecoveredSeat) -> None:
     p.i32(seat.broker)
     p.many(seat.gone, p.blob)
@@ -150,7 +181,7 @@ def _form_cluster(u: Unpacker) -> Command:
     )
 
 
-def _register_broker(u: Unpacker) -> Command:
+def _register_broker(u: Unpacker) -> RegisterBroker:
     return RegisterBroker(
         broker=BrokerId(u.i32()),
         replica_uuid=u.blob(),
@@ -169,8 +200,12 @@ def _moved(make: type[MovePartition] | type[CompleteMove]) -> Callable[[Unpacker
     return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
 
 
-def _create_topic(u: Unpacker) -> Command:
+def _create_topic(u: Unpacker) -> CreateTopic:
     return CreateTopic(name=u.text(), topic_id=u.blob(), partitions=u.i32(), configs=u.configs())
+
+
+def _add_partitions(u: Unpacker) -> AddPartitions:
+    return AddPartitions(topic_id=u.blob(), total=u.i32())
 
 
 _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
@@ -179,7 +214,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     SET_DRAINING: lambda u: SetDraining(broker=BrokerId(u.i32()), draining=u.flag()),
     CREATE_TOPIC: _create_topic,
     DELETE_TOPIC: lambda u: DeleteTopic(topic_id=u.blob()),
-    ADD_PARTITIONS: lambda u: AddPartitions(topic_id=u.blob(), total=u.i32()),
+    ADD_PARTITIONS: _add_partitions,
     ALTER_TOPIC_CONFIGS: _alter_topic_configs,
     ALLOCATE_PRODUCER_IDS: lambda u: AllocateProducerIds(broker=BrokerId(u.i32())),
     FINALIZE_FEATURES: lambda u: FinalizeFeatures(feature_level=u.i32()),
@@ -189,6 +224,19 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     RECOVER_CLUSTER: _recover_cluster,
     UNREGISTER_BROKER: lambda u: UnregisterBroker(broker=BrokerId(u.i32()), replica_uuid=u.blob()),
 }
+_PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
+    REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),
+    CREATE_TOPIC: lambda u: replace(_create_topic(u), placed=_said(_take_placed(u))),
+    ADD_PARTITIONS: lambda u: replace(_add_partitions(u), placed=_said(_take_placed(u))),
+}
+"""Kinds of version 2."""
+
+
+def _said(new: S) -> S:
+    """What makes a command one of version 2. Raises `Corruption` if it is missing: that would be a second spelling."""
+    if not new:
+        raise Corruption(f"a controller command of version {PLACED_VERSION} that says nothing new")
+    return new
 
 
 def decode_command(data: bytes) -> Command:
@@ -196,11 +244,11 @@ def decode_command(data: bytes) -> Command:
     bytes."""
     if len(data) < 2:
         raise Corruption(f"a controller command of {len(data)} bytes")
-    if data[0] != COMMAND_VERSION:
-        raise UnsupportedFormat(f"controller command version {data[0]}; this binary knows {COMMAND_VERSION}")
-    decode = _DECODERS.get(data[1])
+    if data[0] not in (COMMAND_VERSION, PLACED_VERSION):
+        raise UnsupportedFormat(f"controller command version {data[0]}; this binary knows up to {PLACED_VERSION}")
+    decode = (_DECODERS if data[0] == COMMAND_VERSION else _PLACED_DECODERS).get(data[1])
     if decode is None:
-        raise UnsupportedFormat(f"controller command kind {data[1]} is unknown to this binary")
+        raise UnsupportedFormat(f"controller command kind {data[1]} of version {data[0]} is unknown to this binary")
     unpacker = Unpacker(data, 2)
     command = decode(unpacker)
     unpacker.end()

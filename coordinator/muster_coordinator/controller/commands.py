@@ -31,6 +31,8 @@ class RegisterBroker:
     endpoints: tuple[Endpoint, ...]
     admin: str
     feature_max: int
+    rack: str = ""
+    """Not empty from `image.MEMBERS_LEVEL` on only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,10 @@ class CreateTopic:
     name: str
     topic_id: bytes
     partitions: int
-    """Until placement exists, the voters of each partition are all voters of the cluster, rotated by its index."""
     configs: tuple[tuple[str, str], ...]
+    placed: tuple[tuple[BrokerId, ...], ...] = ()
+    """The brokers of each partition, the preferred leader first (ADR 44). Always below `image.MEMBERS_LEVEL`: none, and
+    each partition is on all brokers that formed the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,8 @@ class DeleteTopic:
 class AddPartitions:
     topic_id: bytes
     total: int
+    placed: tuple[tuple[BrokerId, ...], ...] = ()
+    """As of `CreateTopic`, of the partitions that are added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,9 @@ class Broker:
     """How often a folder of this broker was replaced (ADR 38); `member` is made of it."""
     gone: tuple[bytes, ...] = ()
     """uuids of the folders that are gone for good, oldest first: one for each binding that has passed."""
+    rack: str = ""
+    """What it shares with brokers that fail together (`broker.rack`); "": it has not said. Always below
+    `MEMBERS_LEVEL`."""
 
     @property
     def bound(self) -> bool:
@@ -78,10 +81,13 @@ class Partition:
 
     group: GroupNo
     members: tuple[MemberNo, ...]
-    """The voters at the beginning of the group's log, which never change: all of the cluster, rotated by the
-    partition's index. Who they are to become is `wanted_members`."""
+    """The voters at the beginning of the group's log, which never change. Who they are to become is
+    `wanted_members`."""
     move: Move | None = None
     """None: it has never been moved."""
+    placed: bool = False
+    """Its brokers were chosen when it was made (ADR 44). False: they are all that formed the cluster, rotated by the
+    partition's index."""
     voters: tuple[BrokerId, ...] = field(init=False, compare=False, repr=False)
     """The brokers that are to vote. A replaced replica keeps its broker's id."""
 
@@ -91,8 +97,10 @@ class Partition:
 
     @property
     def preferred(self) -> BrokerId:
-        """The broker that takes leadership back when it has caught up (decision 18): `voters[group mod n]`."""
-        return self.voters[self.group % len(self.voters)]
+        """The broker that takes leadership back when it has caught up (decision 18): the first, as in Kafka, of a
+        partition that was placed or moved; of the others `voters[group mod n]`, as earlier releases have it."""
+        first = self.placed or self.move is not None
+        return self.voters[0 if first else self.group % len(self.voters)]
 
     @property
     def holders(self) -> tuple[BrokerId, ...]:

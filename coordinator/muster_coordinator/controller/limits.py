@@ -7,5 +7,7 @@ CONFIG_VALUE_CHARS_MAX = 4_096
 GONE_FOLDERS_MAX = 1_000
 """Folders of one broker that may be replaced (ADR 38). Their uuids are kept for good, so that none comes back: 16 KB of
 the image for a volume lost each day of three years."""
+RACK_CHARS_MAX = 249
+"""As of a topic's name. Fifty racks are in every answer that lists brokers."""
 BROKER_ID_MAX = 2**31 - 1
 UUID_BYTES = 16

@@ -27,7 +27,7 @@ def move_partition(cluster: ClusterImage, partition: Partition, voters: tuple[Br
     The same object if it has them already. Raises `MisfitError`."""
     move = partition.move
     if voters:
-        _require_voters(cluster, voters)
+        require_replicas(cluster, voters)
     else:
         require(partition.moves, Code.NO_REASSIGNMENT_IN_PROGRESS, "the partition is not being moved")
         voters = move.origin if move is not None else ()
@@ -48,7 +48,8 @@ def complete_move(partition: Partition, voters: tuple[BrokerId, ...]) -> Partiti
     return replace(partition, move=Move(voters))
 
 
-def _require_voters(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> None:
+def require_replicas(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> None:
+    """Raises `MisfitError` if these brokers cannot be the replicas of a partition."""
     code = Code.INVALID_REPLICA_ASSIGNMENT
     require(len(set(voters)) == len(voters), code, f"a broker is named twice: {list(voters)}")
     require(len(voters) in VOTER_COUNTS, code, f"a partition has 1, 3 or 5 replicas, not {len(voters)}")

@@ -44,9 +44,9 @@ from muster_coordinator.controller.image import (
     members_of,
     observers,
 )
-from muster_coordinator.controller.limits import BROKER_ID_MAX, GONE_FOLDERS_MAX, UUID_BYTES
+from muster_coordinator.controller.limits import BROKER_ID_MAX, GONE_FOLDERS_MAX, RACK_CHARS_MAX, UUID_BYTES
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
-from muster_coordinator.controller.moves import complete_move, move_partition
+from muster_coordinator.controller.moves import complete_move, move_partition, require_replicas
 from muster_coordinator.controller.recovery import recover
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
@@ -88,7 +88,11 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         return CommandResult(Code.INVALID_REQUEST, "a cluster is recovered while no replica of it runs")
     if level >= MEMBERS_LEVEL:
         return None
-    if isinstance(command, ReplaceReplica):
+    if isinstance(command, RegisterBroker) and command.rack:
+        what = "a rack"
+    elif isinstance(command, CreateTopic | AddPartitions) and command.placed:
+        what = "placing partitions"
+    elif isinstance(command, ReplaceReplica):
         what = "replacing a replica"
     elif isinstance(command, MovePartition | CompleteMove):
         what = "moving a partition"
@@ -120,6 +124,9 @@ def rotated(members: tuple[MemberNo, ...], index: int) -> tuple[MemberNo, ...]:
 
 
 def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, CommandResult]:
+    early = None if isinstance(command, RecoverCluster) else level_refusal(cluster, command)
+    if early is not None:
+        return cluster, early
     match command:
         case RegisterBroker():
             return _register(cluster, command)
@@ -140,13 +147,9 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
         case ReplaceReplica():
             return _replace(cluster, command)
         case MovePartition() | CompleteMove():
-            early = level_refusal(cluster, command)
-            if early is not None:
-                return cluster, early
             return _moved(cluster, _user_topic(cluster, command.topic_id), command)
         case UnregisterBroker():
-            early = level_refusal(cluster, command)
-            return (unregister(cluster, command), DONE) if early is None else (cluster, early)
+            return unregister(cluster, command), DONE
         case RecoverCluster():
             return recover(cluster, command), DONE
         case _:
@@ -225,6 +228,8 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
     if broker not in cluster.voters and broker not in cluster.brokers:
         _require_newcomer(cluster, broker)
     require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
+    short = len(command.rack) <= RACK_CHARS_MAX
+    require(short, Code.INVALID_REQUEST, f"a rack's name has at most {RACK_CHARS_MAX} characters")
     require(
         command.feature_max >= cluster.feature_level,
         Code.UNSUPPORTED_VERSION,
@@ -244,6 +249,7 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         feature_max=command.feature_max,
         binding=len(gone),
         gone=gone,
+        rack=command.rack,
     )
     if known is not None and (known.bound or cluster.feature_level < MEMBERS_LEVEL):
         require(
@@ -252,8 +258,10 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
             f"broker {broker} is registered with another data folder",
         )
         # The same start, proposed twice because the first answer was lost: a drain that was set in between stays.
-        if replace(known, draining=False) == fresh:
-            return cluster, DONE
+        if replace(known, draining=False, rack=fresh.rack) == fresh:
+            # Or it says its rack now, which it could not say below `MEMBERS_LEVEL`.
+            same = replace(known, rack=fresh.rack)
+            return cluster if same == known else replace(cluster, brokers=with_(cluster.brokers, broker, same)), DONE
         require(
             command.incarnation > known.incarnation,
             Code.STALE_BROKER_EPOCH,
@@ -298,9 +306,6 @@ def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterIma
     """Unbind the broker from its folder. What the broker had told of itself stays: it is where the next folder is
     expected, and the level that its binary is known to support counts until then, as no other is known."""
     broker, uuid = command.broker, command.gone_uuid
-    early = level_refusal(cluster, command)
-    if early is not None:
-        return cluster, early
     known = _registered(cluster, broker)
     if uuid in known.gone:  # the same replacement, proposed again because the first answer was lost
         return cluster, CommandResult(Code.NONE, "", known.gone.index(uuid) + 1)
@@ -371,7 +376,7 @@ def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterI
     topic = Topic(
         name=name,
         topic_id=topic_id,
-        partitions=_partitions(members_of(cluster, cluster.voters), 0, count, cluster.next_group),
+        partitions=_new_partitions(cluster, 0, count, command.placed),
         configs=_canonical(command.configs),
         internal=False,
     )
@@ -404,7 +409,7 @@ def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[Clus
     _require_room(cluster, total - have)
     grown = replace(
         topic,
-        partitions=topic.partitions + _partitions(members_of(cluster, cluster.voters), have, total, cluster.next_group),
+        partitions=topic.partitions + _new_partitions(cluster, have, total, command.placed),
     )
     image = replace(
         cluster,
@@ -463,6 +468,26 @@ def _require_room(cluster: ClusterImage, more: int) -> None:
     require(too_many is None, Code.POLICY_VIOLATION, too_many or "")
     fits = cluster.next_group + more <= GROUP_NUMBER_MAX
     require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are used up")
+
+
+def _new_partitions(
+    cluster: ClusterImage, first: int, end: int, placed: tuple[tuple[BrokerId, ...], ...]
+) -> tuple[Partition, ...]:
+    """Where the proposer has placed them: judged anew, since a broker may have left or lost its folder meanwhile. Is
+    nothing placed, on all brokers that formed the cluster."""
+    if not placed:
+        return _partitions(members_of(cluster, cluster.voters), first, end, cluster.next_group)
+    require(
+        len(placed) == end - first,
+        Code.INVALID_REPLICA_ASSIGNMENT,
+        f"{end - first} partitions are to be made, and {len(placed)} are placed",
+    )
+    for brokers in placed:
+        require_replicas(cluster, brokers)
+    return tuple(
+        Partition(group=GroupNo(cluster.next_group + index), members=members_of(cluster, brokers), placed=True)
+        for index, brokers in enumerate(placed)
+    )
 
 
 def _partitions(members: tuple[MemberNo, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
