@@ -30,6 +30,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         initial_voters=tuple(sorted(settings.peers)),
         cluster_id=settings.cluster_id,
         endpoints=tuple(endpoints),
+        rack=settings.rack,
         admin=settings.admin_address if settings.admin_token_file is not None else "",
         offsets_partitions=settings.offsets_partitions,
         timing=Timing(
@@ -93,6 +94,7 @@ def api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         topics_mode=TopicsMode(settings.topics_mode),
         num_partitions=settings.num_partitions,
+        replication_factor=settings.default_replication_factor,
         delete_topic_enable=settings.delete_topics,
         auto_create_topics=settings.auto_create_topics,
         broker_configs=tuple(sorted({**_told_to_tools(settings), **settings.texts}.items())),
@@ -104,7 +106,6 @@ def _told_to_tools(settings: Settings) -> dict[str, str]:
     return {
         "broker.id": str(settings.node_id),
         "compression.type": "producer",
-        "default.replication.factor": str(len(settings.peers)),
         "inter.broker.protocol.version": KAFKA_RELEASE,
         "log.cleanup.policy": "delete",
         "log.dir": str(settings.data_dir),

@@ -21,6 +21,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from muster_coordinator.controller.limits import RACK_CHARS_MAX
+from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.errors import CallerError
 from muster_coordinator.groups import limits as groups_limits
 from muster_coordinator.ids import BrokerId
@@ -99,6 +101,18 @@ def _one_of(*names: str) -> Parser:
         return text
 
     return parse
+
+
+def _rack(text: str) -> str:
+    if len(text) > RACK_CHARS_MAX:
+        raise ValueError(f"longer than {RACK_CHARS_MAX} characters")
+    return text
+
+
+def _replicas(text: str) -> int:
+    if text not in map(str, VOTER_COUNTS):
+        raise ValueError("not 1, 3 or 5")
+    return int(text)
 
 
 def _path(text: str) -> Path:
@@ -192,6 +206,13 @@ class Settings:
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id.")
+    rack: str = _key(
+        "broker.rack",
+        _rack,
+        "",
+        f"What fails together with this replica, such as its zone; up to {RACK_CHARS_MAX} characters. Replicas of a "
+        "partition are placed in as many racks as can be. Brokers without a rack share one.",
+    )
     data_dir: Path = _key("log.dirs", _path, None, "The data folder: one folder, not a list.")
     voters: tuple[tuple[BrokerId, str, int], ...] = _key(
         "controller.quorum.voters",
@@ -351,6 +372,13 @@ class Settings:
         "1",
         "Partitions of a topic that is created without a number. A cluster may have 2,000 Raft groups: one for the "
         "controller, and one for each partition of the offsets topic and of other topics.",
+    )
+    default_replication_factor: int = _key(
+        "default.replication.factor",
+        _replicas,
+        "3",
+        "Replicas of each partition of a topic that is created without a number: 1, 3 or 5, or as many of these as the "
+        "cluster's brokers allow. Kafka's default: 1.",
     )
     auto_create_topics: bool = _key(
         "auto.create.topics.enable",

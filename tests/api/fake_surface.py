@@ -279,6 +279,15 @@ def topic(
     )
 
 
+def _placed(partitions: tuple[Partition, ...], placed: tuple[tuple[BrokerId, ...], ...]) -> tuple[Partition, ...]:
+    if not placed:
+        return partitions
+    return tuple(
+        replace(partition, members=tuple(map(MemberNo, brokers)), placed=True)
+        for partition, brokers in zip(partitions, placed, strict=True)
+    )
+
+
 class FakeSurface:
     """`Surface`: three brokers, this is number 0, topic `orders` with three partitions led by 0, 1, 2."""
 
@@ -448,11 +457,13 @@ class FakeSurface:
         """What the image shows of a command that was taken. `elected` False: its partitions have no leaders yet."""
         if isinstance(command, CreateTopic):
             made = topic(command.name, command.partitions, first_group=self.next_group, topic_id=command.topic_id)
+            made = replace(made, partitions=_placed(made.partitions, command.placed))
             self.add_topic(made)
             grown = made.partitions
         elif isinstance(command, AddPartitions):
             old = next(t for t in self.topics.values() if t.topic_id == command.topic_id)
             more = topic(old.name, command.total - len(old.partitions), first_group=self.next_group)
+            more = replace(more, partitions=_placed(more.partitions, command.placed))
             grown = more.partitions
             self.add_topic(more)
             self.topics[old.name] = replace(old, partitions=old.partitions + grown)

@@ -1,6 +1,7 @@
 """CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords (protocol notes 14, 15)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import pytest
 from muster_coordinator.api import limits
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
-from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
 from muster_coordinator.controller.transitions import raft_groups
 from muster_coordinator.errors import Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
@@ -132,6 +133,7 @@ def test_configs_that_cannot_be_are_40_and_say_why(config: dict[str, Any]) -> No
 def test_a_replication_factor_counts_voters_that_have_not_registered_here_yet() -> None:
     """A replica that is ready may learn of the others' registrations a moment later."""
     surface = FakeSurface()
+    surface.feature_level = MEMBERS_LEVEL - 1
     del surface.brokers[0], surface.brokers[2]
     answer = create(surface, wanted("new", replication_factor=3), validate_only=True)
     assert code(answer.topics[0].error_code) == 0
@@ -197,7 +199,7 @@ def test_manual_assignments_that_name_every_broker_are_taken_in_any_order() -> N
     answer = create(surface, {"name": "new", **asked})
     assert outcome(answer) == [("new", 0)]
     assert (answer.topics[0].num_partitions, answer.topics[0].replication_factor) == (3, 3)
-    assert [c.partitions for c in surface.commands if isinstance(c, CreateTopic)] == [3]
+    assert [c.placed for c in surface.commands if isinstance(c, CreateTopic)] == [((0, 1, 2), (1, 0, 2), (2, 0, 1))]
 
 
 def test_partitions_of_assignments_and_defaults_count_towards_the_limit_of_a_request() -> None:
@@ -319,7 +321,8 @@ def test_a_leader_that_cannot_be_reached_is_none() -> None:
     surface = FakeSurface()
     surface.dead |= {1}
     client = KafkaClient(surface)
-    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
+    by_hand = {"name": "new", **assigned((0, (0, 1, 2)), (1, (0, 1, 2)))}
+    client.send(Api.CREATE_TOPICS, 7, topics=[by_hand], timeout_ms=5_000)
     surface.fake_loop.run(100)
     assert client.receive() == []
     surface.dead.clear()
@@ -438,7 +441,10 @@ def grow(surface: FakeSurface, *topics: dict[str, Any], version: int = 3, **more
 def test_a_topic_grows(version: int) -> None:
     surface = FakeSurface()
     assert grow(surface, {"name": "orders", "count": 5}, version=version) == [("orders", 0)]
-    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5)]
+    (command,) = surface.commands
+    assert isinstance(command, AddPartitions)
+    assert replace(command, placed=()) == AddPartitions(topic_id=ORDERS_ID, total=5)
+    assert [len(set(brokers)) for brokers in command.placed] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -465,7 +471,7 @@ def test_a_topic_grows_by_assignments_that_name_every_broker() -> None:
     surface = FakeSurface()
     by_hand = [{"broker_ids": (2, 1, 0)}, {"broker_ids": (0, 1, 2)}]
     assert grow(surface, {"name": "orders", "count": 5, "assignments": by_hand}) == [("orders", 0)]
-    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5)]
+    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5, placed=((2, 1, 0), (0, 1, 2)))]
 
 
 def test_growth_is_answered_when_the_new_partitions_have_leaders_or_with_7() -> None:

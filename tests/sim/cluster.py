@@ -86,6 +86,8 @@ class Setup:
     link_us: tuple[int, int] = (50, 800)
     observers: int = 0
     """Brokers that join while the cluster runs; their ids follow those of the others."""
+    racks: tuple[str, ...] = ()
+    """Dealt to the brokers in the order of their ids; none: nobody has one."""
     mesh: bool = False
     """Peer links by the product's own mesh over simulated TCP (`mesh_net`), or by the model of them (`net`)."""
 
@@ -234,6 +236,7 @@ class Replica:
             initial_voters=tuple(BrokerId(n) for n in range(setup.nodes)),
             cluster_id=self.cluster.cluster_id() if joins else None,
             endpoints=(Endpoint(listener=LISTENER, host=host, port=9092), *peer),
+            rack=setup.racks[self.broker % len(setup.racks)] if setup.racks else "",
             admin=f"n{self.broker}:8081",
             offsets_partitions=setup.partitions,
             shard=setup.shard,

@@ -1,8 +1,10 @@
-"""Somebody moves partitions between the brokers while anything else happens (ADR 42), and changes their mind.
+"""Somebody moves partitions between the brokers while anything else happens (ADR 42), and changes their mind. Where
+topics are placed (ADR 44), also without moves, their replicas are in the end where they were placed and nowhere else.
 
-Only where brokers join a cluster of three: its groups have three replicas, and one broker at most is harmed at a time;
-so a group never loses more than a minority. When all is healed every move must be completed, with replicas where they
-are wanted and nowhere else; what is still on a broker whose disk was lost for good is moved away first.
+Moves are made only where brokers join a cluster of three: its groups have three replicas, and one broker at most is
+harmed at a time; so a group never loses more than a minority. When all is healed every move must be completed, with
+replicas where they are wanted and nowhere else; what is still on a broker whose disk was lost for good is moved away
+first.
 """
 
 import random
@@ -106,8 +108,6 @@ class Moves:
     def unfinished(self) -> list[str]:
         """Partitions that are not where they are wanted, and what is where it is not."""
         image = self._image()
-        if not self.enabled:
-            return []
         if image is None:
             return ["nobody leads the controller's group"]
         found = []

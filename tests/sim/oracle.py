@@ -14,7 +14,6 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
 from muster_coordinator.replica.group_manager import OFFSETS_WAL
-from muster_coordinator.replica.maintenance.preferred import preferred_of
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.raft_payload import unpack_raft
@@ -75,8 +74,10 @@ class Oracle:
                     self._acks_left -= 1
                     self._ack_is_durable(self.cluster.everyone[sender], group, message)
             elif message.type == MsgType.TIMEOUT_NOW:
-                held = self.cluster.everyone[sender].node.host.groups.get(GroupNo(group))
-                if (sender, group) not in self._told_to_transfer and held and receiver == preferred_of(held):
+                node = self.cluster.everyone[sender].node
+                held = node.host.groups.get(GroupNo(group))
+                asked = (sender, group) in self._told_to_transfer
+                if held and node.formed is not None and not asked and receiver == node.formed.preferred.of(held):
                     self.cluster.marks.add("leadership was taken back")
             elif message.type == MsgType.APPEND:
                 known = self.leaders.setdefault((group, message.term), member)

@@ -26,6 +26,8 @@ KINDS = (
 REPLACE_SHARE = 0.7
 OBSERVERS_SHARE = 0.3
 """Of all seeds: in these somebody has lost disks replaced, in the others those replicas stay out."""
+RACKS = ((), ("a", "b", "c"), ("a", "b"), ("a", "", "b", "b"))
+"""Of the brokers; what is short is dealt from its beginning again."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
 MESH_SHARE = 0.7
@@ -116,6 +118,7 @@ def draw(
     joining = random.Random(f"{name}/observers")
     if joining.random() < OBSERVERS_SHARE:
         setup = replace(setup, observers=joining.randint(1, 2))
+    setup = replace(setup, racks=random.Random(f"{name}/racks").choice(RACKS))
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)

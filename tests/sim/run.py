@@ -30,6 +30,7 @@ from tests.sim.nemesis import Nemesis
 from tests.sim.observers import JOINED_MS_MAX, Observers
 from tests.sim.oracle import Oracle
 from tests.sim.pipelining import EdgeReader, Identity, Pipeline
+from tests.sim.placements import Placements
 from tests.sim.plan import Crew, Plan
 from tests.sim.producers import DATA, Producer, TopicMaker, TopicReader, check_topics
 from tests.sim.replacements import REPLACED_MS_MAX
@@ -101,6 +102,7 @@ class Run:
         self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
         self.observers = Observers(self.cluster, plan.seed)
+        self.placements = Placements(self.cluster)
         self.moves = Moves(self.cluster, plan.seed)
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
 
@@ -184,6 +186,7 @@ class Run:
                 return
             self.cluster.world.run_for(LOOK_MS)
             self.oracle.look()
+            self.placements.look()
             if at_ms % (4 * LOOK_MS) == 0:
                 self.oracle.compare_states()
 

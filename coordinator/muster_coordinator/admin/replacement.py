@@ -217,6 +217,7 @@ def command_for(replica: AdminReplica, broker: BrokerId, gone: bytes) -> Command
         endpoints=seat.endpoints,
         admin=seat.admin,
         feature_max=seat.feature_max,
+        rack=seat.rack,
     )
 
 

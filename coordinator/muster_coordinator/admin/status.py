@@ -69,6 +69,7 @@ def broker_document(replica: AdminReplica, broker: Broker) -> Json:
         "incarnation": broker.incarnation,
         "replica_uuid": broker.replica_uuid.hex() if broker.bound else None,
         "binding": broker.binding,
+        "rack": broker.rack or None,
         "admin": broker.admin,
         "endpoints": [{"listener": e.listener, "host": e.host, "port": e.port} for e in broker.endpoints],
     }

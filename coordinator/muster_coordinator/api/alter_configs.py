@@ -20,7 +20,7 @@ from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AlterTopicConfigs, CommandResult
-from muster_coordinator.controller.image import ClusterImage, Topic
+from muster_coordinator.controller.image import Topic
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.wire.connection import Exchange
@@ -34,7 +34,7 @@ _THROTTLES = frozenset(
     }
 )  # fmt: skip
 Overrides = tuple[tuple[str, str], ...]
-Change = Callable[[Topic, tuple[Value, ...], ClusterImage], Overrides]
+Change = Callable[[Topic, tuple[Value, ...]], Overrides]
 """A topic's overrides after the changes of a request; raises ApiError when these are not valid."""
 
 
@@ -166,15 +166,15 @@ class AlterConfigs:
                     return None
                 raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
-        topic, image = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
+        topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
         return AlterTopicConfigs(
-            topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs, image)
+            topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs)
         )
 
 
-def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> Overrides:
+def _changed(topic: Topic, changes: tuple[Value, ...]) -> Overrides:
     """The topic's overrides after the changes. Raises ApiError 42 for malformed changes, 40 for bad names or values."""
     _refuse_twice(changes)
     overrides = dict(topic.configs)
@@ -199,10 +199,10 @@ def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> O
             overrides[change.name] = ",".join([*have, *(item for item in more if item not in have)])
         else:
             overrides[change.name] = ",".join(item for item in have if item not in more)
-    return _judged(overrides, image)
+    return _judged(overrides, topic)
 
 
-def _replaced(_topic: Topic, wanted: tuple[Value, ...], image: ClusterImage) -> Overrides:
+def _replaced(topic: Topic, wanted: tuple[Value, ...]) -> Overrides:
     """Exactly the overrides of the request, whatever there were before. Errors as `_changed`."""
     _refuse_twice(wanted)
     overrides: dict[str, str] = {}
@@ -210,7 +210,7 @@ def _replaced(_topic: Topic, wanted: tuple[Value, ...], image: ClusterImage) -> 
         if one.value is None:
             raise ApiError(Code.INVALID_REQUEST, f"{one.name}: null value")
         overrides[one.name] = one.value
-    return _judged(overrides, image)
+    return _judged(overrides, topic)
 
 
 def _removes_throttles(changes: tuple[Value, ...]) -> bool:
@@ -222,8 +222,8 @@ def _refuse_twice(changes: tuple[Value, ...]) -> None:
         raise ApiError(Code.INVALID_REQUEST, "a config is named twice")
 
 
-def _judged(overrides: dict[str, str], image: ClusterImage) -> Overrides:
-    error = validate_all(overrides, voters=len(image.voters))
+def _judged(overrides: dict[str, str], topic: Topic) -> Overrides:
+    error = validate_all(overrides, voters=min(len(partition.voters) for partition in topic.partitions))
     if error is not None:
         raise ApiError(Code.INVALID_CONFIG, error)
     return tuple(sorted(overrides.items()))

@@ -1,26 +1,30 @@
 """`auto.create.topics.enable=true`: Metadata creates a topic that a client names and that does not exist.
 
 Kafka's rules: only where the request allows it (before version 4 it always does), with the right to CREATE, with
-`num.partitions` partitions and every setting at its default; internal and illegal names are never created. The answer
-does not wait: it is LEADER_NOT_AVAILABLE, on which every client asks again. At most `limits.AUTO_CREATES_AT_ONCE_MAX`
-creations are under way here at a time, and as many names of one request are examined; the others get the same answer
-and are created when the client asks again. What the controller's log would refuse is not proposed: a client that polls
-would fill the log with it.
+`num.partitions` partitions, `default.replication.factor` replicas and every setting at its default; internal and
+illegal names are never created. The answer does not wait: it is LEADER_NOT_AVAILABLE, on which every client asks again.
+At most `limits.AUTO_CREATES_AT_ONCE_MAX` creations are under way here at a time, and as many names of one request are
+examined; the others get the same answer and are created when the client asks again. So are those whose replicas have
+too few brokers now: the default is never more than the cluster has, so some of them are to come. What the controller's
+log would refuse is not proposed: a client that polls would fill the log with it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator.api import limits
+from muster_coordinator.api.assignments import placed_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.create_topics import fresh_topic_id
 from muster_coordinator.api.gather import in_turns
+from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_name, name_error
 from muster_coordinator.controller.transitions import raft_groups
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 
 
@@ -42,6 +46,7 @@ class AutoCreate:
         are answered as without this option. A turn of the loop looks at a thousand names."""
         settings = self._services.settings
         told: dict[str, Code] = {}
+        place = PlaceForTopics()
         if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
             done(told)
             return
@@ -50,7 +55,7 @@ class AutoCreate:
             name = names[index]
             if self._lacks(context, name, image):
                 enough = len(told) >= limits.AUTO_CREATES_AT_ONCE_MAX
-                told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image)
+                told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image, place)
             return 0
 
         in_turns(self._services.surface.loop, len(names), look, lambda: done(told))
@@ -65,7 +70,7 @@ class AutoCreate:
         """Whether the creation of one of them is under way."""
         return not self._making.isdisjoint(names)
 
-    def _make(self, context: RequestContext, name: str, image: ClusterImage) -> Code:
+    def _make(self, context: RequestContext, name: str, image: ClusterImage, place: PlaceForTopics) -> Code:
         services = self._services
         if not services.may_topic(context, Operation.CREATE, name):
             return Code.TOPIC_AUTHORIZATION_FAILED
@@ -76,13 +81,18 @@ class AutoCreate:
             return Code.INVALID_TOPIC_EXCEPTION
         if raft_groups(image) + partitions > RAFT_GROUPS_MAX:
             return Code.POLICY_VIOLATION
+        topic_id = fresh_topic_id(services.surface, image)
+        factor = default_factor(image, services.settings.replication_factor)
+        try:
+            placed = placed_replicas(partitions, factor, image, place, services.surface, topic_id)
+        except ApiError:
+            return Code.LEADER_NOT_AVAILABLE
         self._making.add(name)
 
         def decided(_result: CommandResult) -> None:
             """Whatever the result: a client that still wants the topic asks again."""
             self._making.discard(name)
 
-        topic_id = fresh_topic_id(services.surface, image)
-        command = CreateTopic(name=name, topic_id=topic_id, partitions=partitions, configs=())
+        command = CreateTopic(name=name, topic_id=topic_id, partitions=partitions, configs=(), placed=placed)
         services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
         return Code.LEADER_NOT_AVAILABLE

@@ -24,6 +24,8 @@ class Node(NamedTuple):
     node_id: int
     host: str
     port: int
+    rack: str | None
+    """None: it has none."""
 
 
 class Leader(NamedTuple):
@@ -56,7 +58,7 @@ class ClusterView:
             return None
         for endpoint in registered.endpoints:
             if endpoint.listener == self._listener:
-                return Node(broker, endpoint.host, endpoint.port)
+                return Node(broker, endpoint.host, endpoint.port, registered.rack or None)
         return None
 
     def nodes(self) -> list[Node]:

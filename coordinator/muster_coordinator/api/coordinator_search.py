@@ -121,7 +121,7 @@ class CoordinatorSearch:
         if image is None:
             return _NOT_AVAILABLE
         node = ClusterView(surface, image, self._context.listener).leader(offsets_group(partition)).node
-        return _NOT_AVAILABLE if node is None else Found(Code.NONE, *node)
+        return _NOT_AVAILABLE if node is None else Found(Code.NONE, node.node_id, node.host, node.port)
 
     def _answer(self) -> None:
         if self._placed and not self._unled:

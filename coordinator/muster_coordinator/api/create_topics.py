@@ -2,9 +2,12 @@
 the rest. The answer waits until the new partitions have leaders, within the request's timeout; after that it is error
 7, as in Kafka when a topic is created but not ready in time.
 
-Until placement exists a topic's replicas are all voters of the cluster. So any replication factor from 1 to the number
-of brokers is accepted, and the answer contains the real one; a manual assignment is accepted when it lists every broker
-for each partition, else refused (39).
+Each partition has 1, 3 or 5 replicas, on the brokers that the client names, or else where `controller.placement` puts
+them by the image that this broker has. When the controller's log refuses that, because a broker left or lost its folder
+meanwhile, the topic is judged and placed again by an image that is shown to be current. Below `MEMBERS_LEVEL` a topic's
+replicas are all voters of the cluster: any replication factor from 1 to the number of brokers is accepted, and the
+answer contains the real one; a manual assignment is accepted when it lists every broker for each partition, else
+refused (39).
 """
 
 from collections import Counter
@@ -13,9 +16,9 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.api import limits
-from muster_coordinator.api.assignments import judge_numbers, judge_replicas
+from muster_coordinator.api.assignments import Replicas, chosen_replicas, judge_numbers, placed_replicas
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.doubt import PRESENT, Doubt
+from muster_coordinator.api.doubt import PRESENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
@@ -23,7 +26,9 @@ from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.api.topic_entries import CreatedEntries
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
-from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
+from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage
+from muster_coordinator.controller.moves import VOTER_COUNTS
+from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
@@ -33,6 +38,7 @@ from muster_coordinator.wire.schema import Value
 
 _CLUSTER_METADATA = "__cluster_metadata"
 _DEFAULT = -1
+_DOUBTFUL = PRESENT | {Code.INVALID_REPLICATION_FACTOR, Code.INVALID_REPLICA_ASSIGNMENT}
 
 
 class Created(NamedTuple):
@@ -42,6 +48,8 @@ class Created(NamedTuple):
     message: str | None = None
     command: CreateTopic | None = None
     """The command that created the topic, or that would have."""
+    factor: int = _DEFAULT
+    """Of its partitions."""
 
 
 _TOO_LATE = Created(Code.REQUEST_TIMED_OUT, "the topic is created, but not all of its partitions have a leader yet")
@@ -87,7 +95,7 @@ class CreateTopics:
             else:
                 self._when_led(context, created, until_ms, answered)
 
-        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, PRESENT)
+        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, _DOUBTFUL)
         asked = _Asked(context, request, times, wanted, until_ms, doubt, PlaceForTopics())
 
         def begin(index: int, arrived: Callable[[Created], None]) -> None:
@@ -95,21 +103,31 @@ class CreateTopics:
 
         gather_in_turns(self._services.surface.loop, len(topics), begin, decided)
 
-    def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None]) -> None:
+    def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None], tries: int = 1) -> None:
+        """`tries`: how often the topic is placed, this time included."""
         try:
             if asked.times[topic.name] > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-            command = self._judge(asked, topic, self._services.surface.image())
+            command, factor = self._judge(asked, topic, self._services.surface.image())
         except ApiError as error:
-            # TOPIC_ALREADY_EXISTS may be wrong: if this replica is behind, the topic may have been deleted.
-            if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done)):
+            # All three may be wrong, if this replica is behind: the topic may have been deleted, a broker have come.
+            if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done, tries)):
                 error = asked.doubt.error(error)
                 done(Created(error.code, error.message))
             return
-        self._create(command, asked.request, asked.until_ms, done)
 
-    def _judge(self, asked: "_Asked", topic: Value, image: ClusterImage | None) -> CreateTopic:
-        """The command that creates one topic. Raises ApiError for the first fault."""
+        def created(outcome: Created) -> None:
+            chosen = topic.assignments or outcome.code is not Code.INVALID_REPLICA_ASSIGNMENT
+            if chosen or tries == limits.PLACEMENTS_MAX:
+                done(outcome)
+            else:
+                place_again(self._services.surface, partial(self._one, asked, topic, done, tries + 1), done)
+
+        self._create(Created(Code.NONE, None, command, factor), asked, created)
+
+    def _judge(self, asked: "_Asked", topic: Value, image: ClusterImage | None) -> tuple[CreateTopic, int]:
+        """The command that creates one topic, and the number of replicas that it will have. Raises ApiError for the
+        first fault."""
         if not self._services.may_topic(asked.context, Operation.CREATE, topic.name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
@@ -117,13 +135,10 @@ class CreateTopics:
         if self._services.settings.topics_mode is TopicsMode.NONE:
             raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
-        configs = self._judge_configs(topic, image)
-        _judge_assignments(topic, image)
-        if topic.replication_factor != _DEFAULT and not 1 <= topic.replication_factor <= len(image.voters):
-            raise ApiError(
-                Code.INVALID_REPLICATION_FACTOR,
-                f"replication factor {topic.replication_factor} with {len(image.voters)} brokers",
-            )
+        factor = self._factor(topic, image)
+        configs = self._judge_configs(topic, factor)
+        _judge_assignments(topic)
+        _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
         if partitions < 1:
             raise ApiError(Code.INVALID_PARTITIONS, f"a topic cannot have {partitions} partitions")
@@ -132,12 +147,26 @@ class CreateTopics:
         too_many = asked.place.too_many(partitions, image)
         if too_many is not None:
             raise ApiError(Code.POLICY_VIOLATION, too_many)
-        return CreateTopic(
-            name=topic.name,
-            topic_id=fresh_topic_id(self._services.surface, image),
-            partitions=partitions,
-            configs=configs,
-        )
+        topic_id = fresh_topic_id(self._services.surface, image)
+        placed = self._replicas(asked, topic, topic_id, factor, image)
+        command = CreateTopic(name=topic.name, topic_id=topic_id, partitions=partitions, configs=configs, placed=placed)
+        return command, factor
+
+    def _factor(self, topic: Value, image: ClusterImage) -> int:
+        """How many replicas each partition is to have, possible or not."""
+        if image.feature_level < MEMBERS_LEVEL:
+            return len(image.voters)
+        if topic.assignments:
+            return len(topic.assignments[0].broker_ids)
+        asked: int = topic.replication_factor
+        return default_factor(image, self._services.settings.replication_factor) if asked == _DEFAULT else asked
+
+    def _replicas(self, asked: "_Asked", topic: Value, topic_id: bytes, factor: int, image: ClusterImage) -> Replicas:
+        surface = self._services.surface
+        if topic.assignments:
+            ordered = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
+            return chosen_replicas([assignment.broker_ids for assignment in ordered], image, surface.alive)
+        return placed_replicas(self._partitions(topic), factor, image, asked.place, surface, topic_id)
 
     def _partitions(self, topic: Value) -> int:
         if topic.assignments:
@@ -146,35 +175,35 @@ class CreateTopics:
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
     @staticmethod
-    def _judge_configs(topic: Value, image: ClusterImage) -> tuple[tuple[str, str], ...]:
+    def _judge_configs(topic: Value, factor: int) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
                 raise ApiError(Code.INVALID_CONFIG, f"{config.name}: null value")
             overrides[config.name] = config.value
-        error = validate_all(overrides, voters=len(image.voters))
+        error = validate_all(overrides, voters=max(1, factor))
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)
         return tuple(sorted(overrides.items()))
 
-    def _create(self, command: CreateTopic, request: Value, until_ms: int, done: Callable[[Created], None]) -> None:
-        if request.validate_only:
-            done(Created(Code.NONE, None, command))
+    def _create(self, wanted: Created, asked: "_Asked", done: Callable[[Created], None]) -> None:
+        if asked.request.validate_only or wanted.command is None:
+            done(wanted)
             return
-        if request.timeout_ms <= 0:
+        if asked.request.timeout_ms <= 0:
             done(Created(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
             return
 
         def decided(result: CommandResult) -> None:
             code = Code(result.error)
-            done(Created(code, result.message or None, command if code is Code.NONE else None))
+            done(wanted if code is Code.NONE else Created(code, result.message or None))
 
-        self._services.surface.submit(command, deadline_ms=until_ms, done=decided)
+        self._services.surface.submit(wanted.command, deadline_ms=asked.until_ms, done=decided)
 
     def _when_led(
         self, context: RequestContext, created: list[Created], until_ms: int, done: Callable[[list[Created]], None]
     ) -> None:
-        grown = [Grown(c.topic_id, index) for _, _, c in created if c is not None for index in range(c.partitions)]
+        grown = [Grown(c.topic_id, index) for _, _, c, _ in created if c is not None for index in range(c.partitions)]
         surface = self._services.surface
 
         def waited(late: list[Grown]) -> None:
@@ -205,13 +234,34 @@ def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:
             return topic_id
 
 
-def _judge_assignments(topic: Value, image: ClusterImage) -> None:
+def place_again(surface: Surface, again: Callable[[], None], done: Callable[[Created], None]) -> None:
+    """The log refused where a topic was placed: the image here was behind. `done` gets 41 if it may still be."""
+
+    def told(current: bool) -> None:
+        if current:
+            again()
+        else:
+            done(Created(Code.NOT_CONTROLLER, UNPROVEN))
+
+    surface.when_topics_current(told)
+
+
+def _judge_factor(topic: Value, factor: int, image: ClusterImage) -> None:
+    asked = topic.replication_factor
+    if image.feature_level < MEMBERS_LEVEL:
+        if asked != _DEFAULT and not 1 <= asked <= len(image.voters):
+            said = f"replication factor {asked} with {len(image.voters)} brokers"
+            raise ApiError(Code.INVALID_REPLICATION_FACTOR, said)
+    elif not topic.assignments and factor not in VOTER_COUNTS:
+        raise ApiError(Code.INVALID_REPLICATION_FACTOR, f"a partition has 1, 3 or 5 replicas, not {factor}")
+
+
+def _judge_assignments(topic: Value) -> None:
     if not topic.assignments:
         return
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         raise ApiError(Code.INVALID_REQUEST, "with assignments, numPartitions and replicationFactor must be -1")
     judge_numbers([assignment.partition_index for assignment in topic.assignments])
-    judge_replicas([assignment.broker_ids for assignment in topic.assignments], image)
 
 
 def _entry(name: str, one: Created, image: ClusterImage | None, configs: CreatedEntries) -> Value:
@@ -223,6 +273,6 @@ def _entry(name: str, one: Created, image: ClusterImage | None, configs: Created
         "error_message": one.message,
         "topic_id": one.command.topic_id,
         "num_partitions": one.command.partitions,
-        "replication_factor": len(image.voters),
+        "replication_factor": one.factor,
         "configs": configs.of(one.command.configs),
     }

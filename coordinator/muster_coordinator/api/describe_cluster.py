@@ -86,7 +86,10 @@ class DescribeCluster:
 
     @staticmethod
     def _brokers(context: RequestContext, request: Value, view: ClusterView) -> list[Value]:
-        brokers = [{"broker_id": n.node_id, "host": n.host, "port": n.port, "is_fenced": False} for n in view.nodes()]
+        brokers = [
+            {"broker_id": n.node_id, "host": n.host, "port": n.port, "rack": n.rack, "is_fenced": False}
+            for n in view.nodes()
+        ]
         if not request.include_fenced_brokers:
             return brokers
         listed = {broker["broker_id"] for broker in brokers}
@@ -94,7 +97,13 @@ class DescribeCluster:
             for endpoint in broker.endpoints:
                 if endpoint.listener == context.listener and broker.broker not in listed:
                     brokers.append(
-                        {"broker_id": broker.broker, "host": endpoint.host, "port": endpoint.port, "is_fenced": True}
+                        {
+                            "broker_id": broker.broker,
+                            "host": endpoint.host,
+                            "port": endpoint.port,
+                            "rack": broker.rack or None,
+                            "is_fenced": True,
+                        }
                     )
         return brokers
 

@@ -39,6 +39,8 @@ OFFSET_FETCH_IMAGES_MAX = 4
 """Evaluations of one OffsetFetch while topics change, each by a newer image."""
 
 # Topics.
+PLACEMENTS_MAX = 3
+"""How often a change places its partitions: again after a broker left, or lost its folder, before it was applied."""
 PARTITIONS_PER_REQUEST_MAX = 10_000
 FETCH_BYTES_MAX = 55 * MIB
 REFUSED_BATCHES_KEPT = 20_000

@@ -185,7 +185,7 @@ class Metadata:
             return
         answer.value = {
             "error_code": 0,
-            "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in nodes],
+            "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port, "rack": n.rack} for n in nodes],
             "cluster_id": image.cluster_id,
             "controller_id": view.controller_id(),
             "topics": [],

@@ -33,6 +33,8 @@ class ApiSettings:
     topics_mode: TopicsMode
     num_partitions: int
     """Partitions of a topic whose creator leaves the number to us."""
+    replication_factor: int
+    """Replicas of such a topic's partitions, if the cluster's brokers allow as many."""
     delete_topic_enable: bool
     auto_create_topics: bool
     """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""

@@ -7,9 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.api import limits
-from muster_coordinator.api.assignments import judge_replicas
+from muster_coordinator.api.assignments import Replicas, chosen_replicas, placed_replicas
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.doubt import Doubt
+from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
@@ -22,6 +22,7 @@ from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _BY_ID_SINCE, _DISABLED_SINCE = 6, 3
+_DOUBTFUL = ABSENT | {Code.INVALID_REPLICATION_FACTOR, Code.INVALID_REPLICA_ASSIGNMENT}
 
 
 class Outcome(NamedTuple):
@@ -135,7 +136,7 @@ class TopicsAdmin:
             standing = standing_of_grown(surface, context.listener)
             LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
 
-        doubt = Doubt(surface, Code.NOT_CONTROLLER)
+        doubt = Doubt(surface, Code.NOT_CONTROLLER, _DOUBTFUL)
         asked = _Asked(context, version, request, until_ms, doubt, PlaceForTopics())
 
         def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
@@ -144,30 +145,55 @@ class TopicsAdmin:
 
         gather_in_turns(surface.loop, len(once), begin, decided)
 
-    def _grow_one(self, asked: "_Asked", times: int, one: Value, done: Callable[[Outcome], None]) -> None:
+    def _grow_one(
+        self, asked: "_Asked", times: int, one: Value, done: Callable[[Outcome], None], tries: int = 1
+    ) -> None:
+        """`tries`: how often the partitions are placed, this time included."""
         try:
             if times > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             topic, image = self._existing(asked.context, Operation.ALTER, one.name, self._services.surface.image())
-            self._judge_growth(topic, one, image, asked.place)
+            placed = self._judge_growth(topic, one, image, asked.place)
         except ApiError as error:
-            if not asked.doubt.parks(error.code, partial(self._grow_one, asked, times, one, done)):
+            if not asked.doubt.parks(error.code, partial(self._grow_one, asked, times, one, done, tries)):
                 error = asked.doubt.error(error)
                 done(Outcome(error.code, error.message, one.name))
             return
-        self._grow(topic, one, asked, done)
 
-    def _grow(self, topic: Topic, one: Value, asked: "_Asked", done: Callable[[Outcome], None]) -> None:
+        def grown(outcome: Outcome) -> None:
+            chosen = one.assignments is not None or outcome.code is not Code.INVALID_REPLICA_ASSIGNMENT
+            if chosen or tries == limits.PLACEMENTS_MAX:
+                done(outcome)
+            else:
+                self._place_again(partial(self._grow_one, asked, times, one, done, tries + 1), outcome, done)
+
+        self._grow(topic, one, placed, asked, grown)
+
+    def _place_again(self, again: Callable[[], None], outcome: Outcome, done: Callable[[Outcome], None]) -> None:
+        """The log refused where partitions were placed: the image here was behind."""
+
+        def told(current: bool) -> None:
+            if current:
+                again()
+            else:
+                done(outcome._replace(code=Code.NOT_CONTROLLER, message=UNPROVEN))
+
+        self._services.surface.when_topics_current(told)
+
+    def _grow(
+        self, topic: Topic, one: Value, placed: Replicas, asked: "_Asked", done: Callable[[Outcome], None]
+    ) -> None:
         outcome = Outcome(Code.NONE, None, one.name)
         if asked.request.validate_only:
             done(outcome)
             return
-        command = AddPartitions(topic_id=topic.topic_id, total=one.count)
+        command = AddPartitions(topic_id=topic.topic_id, total=one.count, placed=placed)
         grown = tuple(Grown(topic.topic_id, index) for index in range(len(topic.partitions), one.count))
         self._submit(command, asked, outcome._replace(grown=grown), done)
 
-    @staticmethod
-    def _judge_growth(topic: Topic, one: Value, image: ClusterImage, place: PlaceForTopics) -> None:
+    def _judge_growth(self, topic: Topic, one: Value, image: ClusterImage, place: PlaceForTopics) -> Replicas:
+        """Where the new partitions are to be: each with as many replicas as the topic's first, as in Kafka."""
+        surface, factor = self._services.surface, len(topic.partitions[0].voters)
         have = len(topic.partitions)
         if one.count <= have:
             raise ApiError(
@@ -179,13 +205,13 @@ class TopicsAdmin:
         if too_many is not None:
             raise ApiError(Code.POLICY_VIOLATION, too_many)
         if one.assignments is None:
-            return
+            return placed_replicas(one.count - have, factor, image, place, surface, topic.topic_id)
         if len(one.assignments) != one.count - have:
             raise ApiError(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"{one.count - have} partitions are to be added, {len(one.assignments)} are assigned",
             )
-        judge_replicas([assignment.broker_ids for assignment in one.assignments], image)
+        return chosen_replicas([a.broker_ids for a in one.assignments], image, surface.alive, factor)
 
     # -- both
 

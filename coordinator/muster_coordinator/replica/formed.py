@@ -10,10 +10,12 @@ cluster is formed (`node`).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
@@ -51,6 +53,7 @@ def registration_of(settings: NodeSettings, identity: Identity) -> RegisterBroke
         endpoints=settings.endpoints,
         admin=settings.admin,
         feature_max=settings.feature_max,
+        rack=settings.rack,
     )
 
 
@@ -103,6 +106,8 @@ class FormedNode:
         self._caught_up = False
         self._registered = False
         self._registration_error = ""
+        self._telling_rack = False
+        controller.watch(self._tell_rack)
 
     def start(self, peers: list[BrokerId]) -> None:
         """Start all parts. `peers`: the trusted peers whose links are up already."""
@@ -133,6 +138,8 @@ class FormedNode:
         if self._registered:
             return
         command = registration_of(self._settings, self._identity)
+        if level_refusal(self.image(), command) is not None:
+            command = replace(command, rack="")
 
         def done(result: CommandResult) -> None:
             self._registered = result.error == Code.NONE
@@ -142,6 +149,27 @@ class FormedNode:
             if result.error not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
                 self._registration_error = result.message
             self._loop.call_at(self._loop.monotonic_ms() + REGISTER_RETRY_MS, self._register)
+
+        self.client.submit(command, deadline_ms=self._loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
+
+    def _tell_rack(self) -> None:
+        """Register again if the cluster does not know this start's rack: it could not be told below its level, or an
+        answer that came late told that there is none."""
+        image, command = self.image(), registration_of(self._settings, self._identity)
+        known = None if image is None else image.brokers.get(self._settings.broker)
+        if not self._registered or self._telling_rack or known is None or known.rack == command.rack:
+            return
+        if known.incarnation != command.incarnation or level_refusal(image, command) is not None:
+            return
+        self._telling_rack = True
+
+        def again() -> None:
+            self._telling_rack = False
+            self._tell_rack()
+
+        def done(_result: CommandResult) -> None:
+            """Whatever it is: the image shows whether the rack is known."""
+            self._loop.call_at(self._loop.monotonic_ms() + REGISTER_RETRY_MS, again)
 
         self.client.submit(command, deadline_ms=self._loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
 

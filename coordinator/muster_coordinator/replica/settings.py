@@ -26,6 +26,8 @@ class NodeSettings:
     """None: take part in whatever cluster the data folder or the peers belong to."""
     endpoints: tuple[Endpoint, ...]
     """The addresses given to clients, one for each listener; of a replica that joins, also that for peers."""
+    rack: str
+    """"": it has none."""
     admin: str
     """host:port of the admin listener, for 421 answers."""
     offsets_partitions: int

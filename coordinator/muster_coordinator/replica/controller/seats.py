@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import PEER_LISTENER, Broker, ClusterImage, observers
+from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.events import BROKER_UNREGISTERED, FOLDER_BOUND, FOLDER_GONE
 from muster_coordinator.ids import BrokerId
@@ -105,6 +106,8 @@ class Seats:
             return
         else:
             registration = _binding(known, asking.replica_uuid)
+        if level_refusal(image, registration) is not None:
+            registration = replace(registration, rack="")  # and is refused by the rules of that level, if it joins
         broker = asking.broker
 
         def answered(result: CommandResult) -> None:
@@ -132,4 +135,5 @@ def _binding(known: Broker, replica_uuid: bytes) -> RegisterBroker:
         endpoints=known.endpoints,
         admin=known.admin,
         feature_max=known.feature_max,
+        rack=known.rack,
     )

@@ -1,12 +1,17 @@
 """Preferred leaders: they lead the groups of a new cluster, and get leadership back later (decision 18).
 
 Problem: leaderships must be spread evenly over the replicas, at the start and after failures. Mechanism: the preferred
-leader of a group is `voters[group mod n]`. In a new cluster it campaigns as soon as every voter is known to be formed,
-so that leaders are spread evenly and each group needs only one term; likewise in the groups of a new topic. Later,
-another leader transfers leadership to the preferred replica when that has been linked, not draining, caught up and with
-room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. What it does not do: move leadership by load.
+leader of a partition's group is what the controller's image says (`Partition.preferred`); of the controller's group,
+and of all before there is an image, it is `voters[group mod n]`. In a new cluster it campaigns as soon as every voter
+is known to be formed, so that leaders are spread evenly and each group needs only one term; likewise in the groups of a
+new topic. Later, another leader transfers leadership to the preferred replica when that has been linked, not draining,
+caught up and with room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. What it does not do: move
+leadership by load.
 """
 
+from collections.abc import Mapping
+
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
@@ -26,10 +31,20 @@ LAG_ENTRIES_MAX = 1_000
 """A follower that lacks at most this many entries counts as caught up: in a busy log it hardly ever has all of them."""
 
 
-def preferred_of(group: RaftGroup) -> BrokerId:
-    """Nobody (-1) at a member that does not know the configuration yet."""
+def _preferred_of(group: RaftGroup, wanted: BrokerId | None) -> BrokerId:
+    """The broker that is to lead the group; `wanted` is whom the image prefers, if it knows the group. Nobody (-1)
+    while that one is not in the group, as its partition is being moved, and at a member that knows no configuration
+    yet."""
     voters = group.voters
-    return voters[group.number % len(voters)] if voters else BrokerId(NOBODY)
+    if wanted is None and voters:
+        return voters[group.number % len(voters)]
+    return wanted if wanted is not None and wanted in voters else BrokerId(NOBODY)
+
+
+def _preferences_of(image: ClusterImage | None) -> Mapping[GroupNo, BrokerId]:
+    """Whom the image prefers in each partition's group. O(partitions)."""
+    topics = () if image is None else image.topics.values()
+    return {partition.group: partition.preferred for topic in topics for partition in topic.partitions}
 
 
 def is_level(group: RaftGroup, progress: Progress | None) -> bool:
@@ -49,16 +64,27 @@ class Preferred:
         self._host = host
         self._controller = controller
         self._settings = settings
+        self._topics: Mapping[str, Topic] | None = None
+        self._preferences: Mapping[GroupNo, BrokerId] = {}
+        """Of `_topics`."""
         self._since: dict[GroupNo, int] = {}
         """Led groups with another preferred leader -> since when that has been fit, as checked every `LOOK_MS`."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
 
+    def of(self, group: RaftGroup) -> BrokerId:
+        """The group's preferred leader, -1 for nobody."""
+        image = self._controller.cluster
+        topics = None if image is None else image.topics
+        if topics is not self._topics:
+            self._topics, self._preferences = topics, _preferences_of(image)
+        return _preferred_of(group, self._preferences.get(group.number))
+
     def all_formed(self) -> None:
         """All voters have formed: campaign in the groups that prefer this replica and have had no term yet."""
         for group in self._host.groups.values():
-            if group.core.term == 0 and not self._host.disk_low and preferred_of(group) == self._host.broker:
+            if group.core.term == 0 and not self._host.disk_low and self.of(group) == self._host.broker:
                 group.campaign()
 
     def born(self, group: RaftGroup) -> None:
@@ -66,7 +92,7 @@ class Preferred:
         voters have made the group too: they learn of the topic with the next heartbeat, and drop messages for a group
         that they do not have. The other voters stand back for `BORN_GRACE_MS`: the preferred leader may need seconds to
         make a thousand partitions, and other leaders elected meanwhile would all have to be moved again."""
-        preferred = preferred_of(group)
+        preferred = self.of(group)
         if preferred == self._host.broker and not self._host.disk_low:
             self._bring_up(group, BORN_TRIES_MAX)
         elif preferred in self._host.peers and preferred not in self._host.low_peers:
@@ -88,14 +114,14 @@ class Preferred:
             group = self._host.groups[number]
             if group.transferring:
                 moving += 1
-            elif preferred_of(group) != self._host.broker and self.fit(group, preferred_of(group)):
+            elif self.of(group) != self._host.broker and self.fit(group, self.of(group)):
                 fit[number] = self._since.get(number, now_ms)
         self._since = fit
         for number, since_ms in fit.items():
             if moving >= TAKEBACKS_AT_ONCE:
                 break
             if now_ms - since_ms >= self._settings.takeback_ms:
-                moving += self._host.groups[number].transfer(preferred_of(self._host.groups[number]))
+                moving += self._host.groups[number].transfer(self.of(self._host.groups[number]))
 
     def fit(self, group: RaftGroup, target: BrokerId) -> bool:
         """May leadership of a group that this replica leads go to `target`: is it linked, not draining, caught up, and
