@@ -35,7 +35,7 @@ WRITTEN = r'muster_operator_status_writes_total\{.*result="written"'
 def commit_everywhere(bootstrap: str) -> None:
     """The topic, and offset 0 of it in every group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)], operation_timeout=20)[TOPIC].result(25)
+    admin.create_topics([NewTopic(TOPIC, 1, -1)], operation_timeout=20)[TOPIC].result(25)
     asked = [ConsumerGroupTopicPartitions(f"g{number}", [TopicPartition(TOPIC, 0, 0)]) for number in range(GROUPS)]
     for answer in [future for one in asked for future in admin.alter_consumer_group_offsets([one]).values()]:
         assert all(part.error is None for part in answer.result(60).topic_partitions)

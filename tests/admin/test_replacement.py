@@ -13,12 +13,12 @@ from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import next_turn
 from muster_coordinator.admin.drain import Drain
-from muster_coordinator.admin.replacement import gone_of, judge_elsewhere, judge_group
+from muster_coordinator.admin.replacement import gone_of, judge_elsewhere, judge_group, judge_only_replicas
 from muster_coordinator.admin.status import partition_document
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker, ReplaceReplica, SetDraining
-from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage, Move, Partition
+from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage, Move, Partition, Topic
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, member_no
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import KIB
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.multiraft.status import GroupStatus
@@ -341,6 +341,50 @@ def test_a_group_on_other_brokers_only_is_judged_by_where_it_is_wanted_and_came_
     known = None if leader is None else BrokerId(leader)
     refusal = judge_elsewhere(partition, BrokerId(1), known, [*map(BrokerId, connected)])
     assert (None if refusal is None else refusal.error) == error
+
+
+def test_the_only_replica_of_a_partition_is_not_given_up_unsaid(tmp_path: Path) -> None:
+    """Such a group could never take a new member in, and the replacement would wait for it for ever."""
+
+    def held(*partitions: tuple[tuple[int, ...], Move | None]) -> tuple[Partition, ...]:
+        return tuple(
+            Partition(group=GroupNo(900 + i), members=tuple(map(MemberNo, members)), move=move, placed=True)
+            for i, (members, move) in enumerate(partitions)
+        )
+
+    alone, many = ((1,), None), [((1,), None)] * 12
+    places = {
+        "a": held(((0,), None), alone, ((1, 0, 2), None), ((0, 1, 2), Move((1,)))),
+        "gone": held(((1,), Move((2,)))),
+        "moving": held(((1,), Move((0, 1, 2), (1,)))),
+        "wide": held(*many),
+    }
+
+    async def body(h: Harness) -> None:
+        lost_one(h)
+        seen = h.replica.known_image
+        assert seen is not None
+        topics = {
+            name: Topic(name=name, topic_id=name.encode() * 16, partitions=rows, configs=(), internal=False)
+            for name, rows in places.items()
+        }
+        h.replica.known_image = replace(seen, topics={**seen.topics, **topics})
+        status, document = await ask(h, named())
+        assert (status, document["error"]) == (409, "only_replica")
+        assert document["message"] == (
+            "broker 1 has the only replica of a (partitions 1, 3), wide (partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 "
+            "more): their records are gone with its data folder. Delete these topics and ask again, or bring the "
+            "folder back"
+        )
+        assert h.replica.commands == []
+        others = {name: topics[name] for name in ("gone",)}
+        for moving in ({}, others):
+            image_of = replace(seen, topics={**seen.topics, **moving})
+            assert judge_only_replicas(image_of, BrokerId(1)) is None
+        moved = replace(seen, topics={"moving": topics["moving"]})
+        assert judge_only_replicas(moved, BrokerId(1)) is None, "it has an origin yet, which is judged by itself"
+
+    run(tmp_path, body)
 
 
 # Real replicas, on virtual time.

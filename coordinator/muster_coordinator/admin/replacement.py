@@ -13,7 +13,7 @@ bind the new folder (its registration does), or change the members of any group.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from aiohttp import web
@@ -31,6 +31,8 @@ from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
 UUID_BYTES = 16
+NAMED_MAX = 10
+"""Topics, and partitions of each, that a refusal names."""
 COMMANDS_MAX = 2
 """Proposals of one request: that the folder was the broker's, if that was never registered, and that it is gone."""
 
@@ -157,6 +159,34 @@ def judge_elsewhere(
     return None
 
 
+def judge_only_replicas(image: ClusterImage, broker: BrokerId) -> Refusal | None:
+    """None: no partition has its only replica on the broker. Nobody else has a record of such a one, and its group can
+    take no new member in without the vote of the folder that is gone: it ends with it, and somebody has to say so."""
+    found = {
+        topic.name: [
+            number
+            for number, partition in enumerate(topic.partitions)
+            if partition.voters == (broker,) and not partition.moves
+        ]
+        for topic in image.topics.values()
+    }
+    topics = sorted(name for name in found if found[name])
+    if not topics:
+        return None
+    named = ", ".join(f"{name} (partitions {_some(found[name])})" for name in topics[:NAMED_MAX])
+    more = f" and {len(topics) - NAMED_MAX} topics more" if len(topics) > NAMED_MAX else ""
+    said = (
+        f"broker {broker} has the only replica of {named}{more}: their records are gone with its data folder. Delete "
+        "these topics and ask again, or bring the folder back"
+    )
+    return Refusal(409, "only_replica", said)
+
+
+def _some(numbers: Sequence[int]) -> str:
+    told = ", ".join(map(str, numbers[:NAMED_MAX]))
+    return told if len(numbers) <= NAMED_MAX else f"{told} and {len(numbers) - NAMED_MAX} more"
+
+
 def _unknown_members(group: GroupNo) -> Refusal:
     said = f"this replica does not hold Raft group {group} yet, or does not know its members; ask again"
     return Refusal(503, "not_known", said)
@@ -188,6 +218,9 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
         return refusal
     if linked(broker):
         return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
+    alone = judge_only_replicas(image, broker)
+    if alone is not None:
+        return alone
     held = {status.group: status for status in replica.local_groups()}
     places = {place.group: place for topic in image.topics.values() for place in topic.partitions}
     here = {number for number, place in places.items() if replica.broker in place.holders}

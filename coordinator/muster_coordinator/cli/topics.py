@@ -39,7 +39,10 @@ def create(
         int | None, typer.Option("--partitions", min=1, help="Default: the cluster's num.partitions.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Default: the number of brokers.")
+        int | None,
+        typer.Option(
+            "--replication-factor", min=1, help="1, 3 or 5. Default: the cluster's default.replication.factor."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A topic config, KEY=VALUE; may be repeated.")
