@@ -8,9 +8,10 @@ import pytest
 from muster_coordinator.controller.commands import AlterTopicConfigs, Command, CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import Api
 
-from tests.api.fake_surface import FakeSurface, topic
+from tests.api.fake_surface import FakeSurface, broker, topic
 from tests.api.kafka_client import KafkaClient, code
 from tests.made_settings import api_settings
 
@@ -82,6 +83,25 @@ def test_this_broker_shows_its_settings_read_only() -> None:
     assert [(c.name, c.value) for c in answer.results[0].configs] == [("log.roll.ms", None)]
     assert describe(configured(), BROKER, "").configs == ()
     assert describe(configured(), GROUP, "g").configs == ()
+
+
+def test_the_default_number_of_replicas_is_told_as_it_is_in_force() -> None:
+    """Tools create topics with it: what a smaller cluster would refuse does not help them."""
+    settings = api_settings(broker_configs=(("default.replication.factor", "5"),), replication_factor=5)
+
+    def told(surface: FakeSurface) -> str:
+        asked = [{"resource_type": BROKER, "resource_name": "0", "configuration_keys": None}]
+        answer = KafkaClient(surface, settings=settings).ask(Api.DESCRIBE_CONFIGS, 4, resources=asked)
+        return str(answer.results[0].configs[0].value)
+
+    surface = FakeSurface()
+    assert told(surface) == "3"
+    surface.brokers |= {BrokerId(n): broker(n) for n in (3, 4)}
+    assert told(surface) == "5"
+    surface.feature_level = 2
+    assert told(surface) == "3", "all that formed the cluster"
+    surface.formed = False
+    assert told(surface) == "5"
 
 
 # -- IncrementalAlterConfigs

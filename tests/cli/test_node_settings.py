@@ -51,6 +51,11 @@ def test_clients_and_api() -> None:
     found = api_settings(made({"topics.mode": "none", "num.partitions": "4"}))
     assert (found.topics_mode, found.num_partitions) == (TopicsMode.NONE, 4)
     assert dict(found.broker_configs)["num.partitions"] == "4"
+    assert (found.replication_factor, api_settings(made({"default.replication.factor": "5"})).replication_factor) == (
+        3,
+        5,
+    )
+    assert (node_settings(made({})).rack, node_settings(made({"broker.rack": "zone-1"})).rack) == ("", "zone-1")
     assert dict(found.broker_configs)["group.max.size"] == "2000"
     assert not found.auto_create_topics
     assert api_settings(made({"auto.create.topics.enable": "true"})).auto_create_topics

@@ -131,6 +131,10 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("log.dirs", "/a,/b", "one folder only"),
         ("offsets.topic.num.partitions", "0", "not between 1"),
         ("num.partitions", "1999", "not between 1 and 1998"),
+        ("default.replication.factor", "2", "not 1, 3 or 5"),
+        ("default.replication.factor", "-1", "not 1, 3 or 5"),
+        ("default.replication.factor", "03", "not 1, 3 or 5"),
+        ("broker.rack", "r" * 250, "longer than 249 characters"),
         ("listeners", "", "no listener"),
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
         ("listeners", "A://h:1,A://h:2", "comes twice"),
@@ -215,6 +219,7 @@ def test_settings_that_contradict_each_other_are_refused(keys: dict[str, str], w
 
 
 def test_a_topic_may_take_all_the_room_that_there_is() -> None:
+    assert settings_of(MINIMAL | {"broker.rack": "r" * 249}).rack == "r" * 249
     assert settings_of(MINIMAL | {"num.partitions": "1949"}).num_partitions == 1_949
     assert settings_of(MINIMAL | {"num.partitions": "1998", "offsets.topic.num.partitions": "1"})
 
@@ -265,8 +270,10 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 KAFKAS = {
     "advertised.listeners",
     "auto.create.topics.enable",
+    "broker.rack",
     "connections.max.idle.ms",
     "controller.quorum.voters",
+    "default.replication.factor",
     "delete.topic.enable",
     "group.initial.rebalance.delay.ms",
     "group.max.session.timeout.ms",

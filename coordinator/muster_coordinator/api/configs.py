@@ -11,7 +11,8 @@ from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.topic_entries import SOURCE_DEFAULT, SOURCE_STATIC, SOURCE_TOPIC, source_and_value
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.image import ClusterImage, Topic
+from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, Topic
+from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
@@ -21,6 +22,8 @@ from muster_coordinator.wire.schema import Value
 TOPIC, BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 """Types of org.apache.kafka.common.config.ConfigResource."""
 _STRING = int(ConfigType.STRING)
+
+_FACTOR = "default.replication.factor"
 
 
 class _Named(NamedTuple):
@@ -104,10 +107,11 @@ class Configs:
             return []
         if name != str(self._services.surface.broker):
             raise ApiError(Code.INVALID_REQUEST, f"this is broker {self._services.surface.broker}, not {name}")
+        in_force = {_FACTOR: self._default_factor()}
         return [
             {
                 "name": key,
-                "value": text or None,
+                "value": (in_force.get(key) or text) or None,
                 "read_only": True,
                 "config_source": SOURCE_STATIC,
                 "is_sensitive": False,
@@ -118,6 +122,16 @@ class Configs:
             for key, text in self._services.settings.broker_configs
             if not wanted or key in wanted
         ]
+
+    def _default_factor(self) -> str:
+        """The default that a topic would have now; "" if nobody knows. Tools create topics of their own with it, and in
+        a smaller cluster the setting's would be refused."""
+        image = self._services.surface.image()
+        if image is None:
+            return ""
+        if image.feature_level < MEMBERS_LEVEL:
+            return str(len(image.voters))
+        return str(default_factor(image, self._services.settings.replication_factor))
 
 
 def existing_topic(
