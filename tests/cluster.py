@@ -151,11 +151,11 @@ class MusterCluster:
 
     # --- one replica
 
-    def add_replica(self, replica: int, *, wait_ready: bool = True) -> None:
-        """Configure one that did not form the cluster, and start it with an empty folder."""
+    def add_replica(self, replica: int, *, wait_ready: bool = True, settings: dict[str, str] | None = None) -> None:
+        """Configure one that did not form the cluster, and start it with an empty folder. `settings` are its own."""
         layout = DevLayout(self.folder, self.replicas, self.port)
         layout.replica_folder(replica).mkdir()
-        more = {**self.settings, "muster.cluster.id": self.status(0)["cluster_id"]}
+        more = {**self.settings, "muster.cluster.id": self.status(0)["cluster_id"], **(settings or {})}
         text = format_properties(layout.properties(replica, self.partitions, more), "of a replica that joins")
         layout.config_file(replica).write_text(text, "utf-8")
         self.start_replica(replica, wait_ready=wait_ready)
@@ -188,6 +188,11 @@ class MusterCluster:
             )
         if wait_ready:
             self.wait_ready(replica)
+
+    def configure(self, replica: int, settings: dict[str, str]) -> None:
+        """Add lines to a replica's configuration, for its next start on its own."""
+        with (self.folder / f"replica-{replica}" / "server.properties").open("a", encoding="utf-8") as config:
+            config.writelines(f"{key}={value}\n" for key, value in settings.items())
 
     def wait_ready(self, replica: int, seconds: float = START_SECONDS_MAX) -> None:
         wait_until(f"replica {replica} is ready", lambda: self.probe(replica, "/readyz") == 200, seconds)

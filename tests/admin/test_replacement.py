@@ -343,46 +343,52 @@ def test_a_group_on_other_brokers_only_is_judged_by_where_it_is_wanted_and_came_
     assert (None if refusal is None else refusal.error) == error
 
 
+def placed(*partitions: tuple[tuple[int, ...], Move | None]) -> tuple[Partition, ...]:
+    return tuple(
+        Partition(group=GroupNo(900 + at), members=tuple(map(MemberNo, members)), move=move, placed=True)
+        for at, (members, move) in enumerate(partitions)
+    )
+
+
+def with_topics(seen: ClusterImage, places: dict[str, tuple[Partition, ...]]) -> ClusterImage:
+    topics = {
+        name: Topic(name=name, topic_id=name.encode() * 16, partitions=rows, configs=(), internal=False)
+        for name, rows in places.items()
+    }
+    return replace(seen, topics={**seen.topics, **topics})
+
+
+def test_the_only_replica_of_a_partition_is_named() -> None:
+    alone = ((1,), None)
+    lost = {
+        "a": placed(((0,), None), alone, ((1, 0, 2), None), ((0, 1, 2), Move((1,)))),
+        "wide": placed(*[alone] * 12),
+    }
+    spared = {"gone": placed(((1,), Move((2,)))), "moving": placed(((1,), Move((0, 1, 2), (1,))))}
+    refusal = judge_only_replicas(with_topics(at_level(), lost | spared), BrokerId(1))
+    assert refusal is not None
+    assert refusal.message == (
+        "broker 1 has the only replica of a (partitions 1, 3), wide (partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 "
+        "more): their records are gone with its data folder. Delete these topics and ask again, or bring the folder "
+        "back"
+    )
+    assert judge_only_replicas(with_topics(at_level(), spared), BrokerId(1)) is None
+    many = {f"t{number:02}": placed(alone) for number in range(12)}
+    refusal = judge_only_replicas(with_topics(at_level(), many), BrokerId(1))
+    assert refusal is not None
+    assert "t09 (partitions 0) and 2 topics more: their" in refusal.message
+
+
 def test_the_only_replica_of_a_partition_is_not_given_up_unsaid(tmp_path: Path) -> None:
     """Such a group could never take a new member in, and the replacement would wait for it for ever."""
 
-    def held(*partitions: tuple[tuple[int, ...], Move | None]) -> tuple[Partition, ...]:
-        return tuple(
-            Partition(group=GroupNo(900 + i), members=tuple(map(MemberNo, members)), move=move, placed=True)
-            for i, (members, move) in enumerate(partitions)
-        )
-
-    alone, many = ((1,), None), [((1,), None)] * 12
-    places = {
-        "a": held(((0,), None), alone, ((1, 0, 2), None), ((0, 1, 2), Move((1,)))),
-        "gone": held(((1,), Move((2,)))),
-        "moving": held(((1,), Move((0, 1, 2), (1,)))),
-        "wide": held(*many),
-    }
-
     async def body(h: Harness) -> None:
         lost_one(h)
-        seen = h.replica.known_image
-        assert seen is not None
-        topics = {
-            name: Topic(name=name, topic_id=name.encode() * 16, partitions=rows, configs=(), internal=False)
-            for name, rows in places.items()
-        }
-        h.replica.known_image = replace(seen, topics={**seen.topics, **topics})
+        assert h.replica.known_image is not None
+        h.replica.known_image = with_topics(h.replica.known_image, {"a": placed(((1,), None))})
         status, document = await ask(h, named())
         assert (status, document["error"]) == (409, "only_replica")
-        assert document["message"] == (
-            "broker 1 has the only replica of a (partitions 1, 3), wide (partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 "
-            "more): their records are gone with its data folder. Delete these topics and ask again, or bring the "
-            "folder back"
-        )
         assert h.replica.commands == []
-        others = {name: topics[name] for name in ("gone",)}
-        for moving in ({}, others):
-            image_of = replace(seen, topics={**seen.topics, **moving})
-            assert judge_only_replicas(image_of, BrokerId(1)) is None
-        moved = replace(seen, topics={"moving": topics["moving"]})
-        assert judge_only_replicas(moved, BrokerId(1)) is None, "it has an origin yet, which is judged by itself"
 
     run(tmp_path, body)
 

@@ -204,7 +204,11 @@ def test_a_partition_has_one_three_or_five_replicas(factor: int) -> None:
 )
 def test_the_default_is_what_is_wanted_or_what_the_brokers_allow(brokers: int, wanted: int, factor: int) -> None:
     assert default_factor(cluster([""] * brokers), wanted) == factor
-    assert default_factor(cluster([""] * brokers, unbound=[0], draining=[0]), wanted) == factor, "they come back"
+
+
+def test_brokers_that_are_to_come_back_count_for_the_default() -> None:
+    assert default_factor(cluster(["", "", ""], unbound=[0], draining=[1]), 3) == 3
+    assert default_factor(replace(cluster([""]), voters=ids(0, 1, 2)), 5) == 3, "two have not registered yet"
 
 
 def test_loads_count_what_is_wanted_of_each_broker() -> None:

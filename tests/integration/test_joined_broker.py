@@ -29,6 +29,8 @@ from tests.integration.test_replaced_replica import (
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 NEW = 3
+FOUNDERS = [[0, 1, 2]]
+"""Replicas of a partition that is not on the new broker."""
 
 
 def statuses(cluster: MusterCluster) -> list[dict[str, Any]]:
@@ -62,7 +64,9 @@ def test_clients_that_know_the_new_broker_only_are_served_whoever_dies(tmp_path:
         await_observer(cluster)
         bootstrap = f"127.0.0.1:{cluster.client_port(NEW)}"
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 2, -1)], operation_timeout=20)[TOPIC].result(20)
+        admin.create_topics([NewTopic(TOPIC, 2, replica_assignment=FOUNDERS * 2)], operation_timeout=20)[TOPIC].result(
+            20
+        )
         assert set(admin.list_topics(timeout=20).brokers) == {0, 1, 2, NEW}
         clients = Clients(bootstrap)
         try:
@@ -131,7 +135,7 @@ def test_kafkas_tool_sees_a_move_to_it_and_cancels_that(tmp_path: Path) -> None:
         await_observer(cluster)
         bootstrap = f"127.0.0.1:{cluster.client_port(0)}"
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 1, -1)], operation_timeout=20)[TOPIC].result(20)
+        admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=FOUNDERS)], operation_timeout=20)[TOPIC].result(20)
         cluster.kill(NEW)
 
         def reassign(*mode: str) -> str:
@@ -186,7 +190,9 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
         await_observer(cluster)
         bootstrap = ",".join(f"127.0.0.1:{cluster.client_port(replica)}" for replica in (0, 1, 2, NEW))
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 2, -1)], operation_timeout=20)[TOPIC].result(20)
+        admin.create_topics([NewTopic(TOPIC, 2, replica_assignment=FOUNDERS * 2)], operation_timeout=20)[TOPIC].result(
+            20
+        )
 
         def reassign(mode: str, *replicas: int) -> str:
             partitions = [{"topic": TOPIC, "partition": 0, "replicas": replicas}]

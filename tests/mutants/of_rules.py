@@ -8,6 +8,7 @@ from tests.mutants.of_bindings import BINDING_MUTANTS
 from tests.mutants.of_departures import DEPARTURE_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
 from tests.mutants.of_moves import MOVES_MUTANTS
+from tests.mutants.of_placement import PLACEMENT_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
 from tests.mutants.of_wal_holes import HOLE_MUTANTS
 from tests.mutants.rule_mutant import one
@@ -163,6 +164,7 @@ RULE_MUTANTS = (
     *BINDING_MUTANTS,
     *JOINING_MUTANTS,
     *MOVES_MUTANTS,
+    *PLACEMENT_MUTANTS,
     *DEPARTURE_MUTANTS,
     *RECOVERY_MUTANTS,
     one(
