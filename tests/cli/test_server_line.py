@@ -1,6 +1,7 @@
 """A replica's own line is read without the tree of commands, and means what it means to the tree; what is not in the
 plain form is left to the tree."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,28 @@ def test_a_replica_holds_nothing_of_the_tree() -> None:
     for package in ("typer", "click", "rich", "pydantic", "kafka", "muster_operator", "muster_pipeline"):
         assert f"'{package}'" not in done.stdout
     assert "'aiohttp'" in done.stdout
+
+
+AFTER_IMPORT = """
+import os, ssl
+from muster_coordinator.cli import server_line
+before = dict(os.environ)
+with server_line._no_certificates():
+    import aiohttp.web
+import aiohttp.connector
+print(aiohttp.connector._SSL_CONTEXT_VERIFIED.cert_store_stats()["x509"])
+print(ssl.create_default_context().cert_store_stats()["x509"])
+print(dict(os.environ) == before)
+"""
+
+
+@pytest.mark.parametrize("told", [{}, {"SSL_CERT_FILE": ""}, {"SSL_CERT_DIR": "/nowhere"}])
+def test_aiohttp_reads_no_certificates_when_a_replica_imports_it_and_the_process_may_read_them_later(
+    told: dict[str, str],
+) -> None:
+    environment = {**os.environ, **told}
+    said = [
+        subprocess.run([sys.executable, "-c", line], env=environment, check=True, capture_output=True, text=True).stdout
+        for line in (AFTER_IMPORT, "import ssl; print(ssl.create_default_context().cert_store_stats()['x509'])")
+    ]
+    assert said[0].splitlines() == ["0", said[1].strip(), "True"]
