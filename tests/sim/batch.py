@@ -11,8 +11,9 @@ from tests.sim.plan import draw
 from tests.sim.run import Result, run
 
 JOBS = 2
-COLLECT_AFTER = 50_000
-"""Objects made before the collector looks again: a cluster lives for a second, and most of it until its end."""
+COLLECT_AFTER = 1_000_000
+"""Objects made before the collector looks again: a cluster lives for a second, and most of it until its end. A worker
+has 200 MiB."""
 
 
 def run_seed(seed: int) -> Result:

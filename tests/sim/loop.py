@@ -6,11 +6,11 @@ after a drawn latency, one at a time a queue, like a thread a queue. A killed lo
 calls, nor timers, nor the completion of a job (a job that has not run by then never happened).
 """
 
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from tests.sim.slices import SlicedJob
@@ -59,15 +59,15 @@ class World:
 
     def at(self, when_us: int, call: Callable[[], None], *, order: float | None = None) -> None:
         """Run `call` at `when_us`; ties are broken by a drawn number, or by `order`."""
-        self._count += 1
+        self._count = count = self._count + 1
         tie = self.rand.random() if order is None else order
-        heapq.heappush(self._heap, (max(self.now_us, when_us), tie, self._count, call))
+        heappush(self._heap, (max(self.now_us, when_us), tie, count, call))
 
     def step(self) -> bool:
         """Run one event. False when nothing is left."""
         if not self._heap:
             return False
-        when, _, _, call = heapq.heappop(self._heap)
+        when, _, _, call = heappop(self._heap)
         self.now_us = max(self.now_us, when)
         self.steps += 1
         call()
@@ -79,7 +79,7 @@ class World:
         enough = self.steps + STEPS_MIN + int(ms * STEPS_PER_MS_MAX)
         heap = self._heap
         while heap and heap[0][0] <= until:
-            when, _, _, call = heapq.heappop(heap)
+            when, _, _, call = heappop(heap)
             self.now_us = when  # as `step`; nothing is queued for the past
             self.steps += 1
             call()
@@ -142,6 +142,8 @@ class SimLoop:
         self._drift_ppm = 0
         self._rebased = (0, skew_us)
         """Time of the world, and own time at that instant, since which the present drift holds."""
+        self._ahead_us = skew_us
+        """Own time less that of the world; only without a drift."""
         self._wall_us = wall_us
         self._soon: deque[Callable[[], None]] = deque()
         self._running = False
@@ -151,25 +153,28 @@ class SimLoop:
         self._sliced: list[SlicedJob] = []
 
     def monotonic_ms(self) -> int:
-        return self._own_us() // 1000
+        return (self._own_us() if self._drift_ppm else self.world.now_us + self._ahead_us) // 1000
 
     def wall_ms(self) -> int:
         return (self._own_us() - self._skew_us + self._wall_us) // 1000
 
     def drift(self, parts_per_million: int) -> None:
         """Both clocks run so much faster than the world from now on."""
-        self._rebased = (self.world.now_us, self._own_us())
+        self._rebased = world_us, own_us = (self.world.now_us, self._own_us())
+        self._ahead_us = own_us - world_us
         self._drift_ppm = parts_per_million
 
     def _own_us(self) -> int:
+        if not self._drift_ppm:
+            return self.world.now_us + self._ahead_us
         world_us, own_us = self._rebased
         passed_us = self.world.now_us - world_us
-        if self._drift_ppm:
-            passed_us += passed_us * self._drift_ppm // 1_000_000
-        return own_us + passed_us
+        return own_us + passed_us + passed_us * self._drift_ppm // 1_000_000
 
     def _world_us(self, wanted_us: int) -> int:
         """When the own clock will show `wanted_us`, unless its drift changes before."""
+        if not self._drift_ppm:
+            return wanted_us - self._ahead_us
         world_us, own_us = self._rebased
         return world_us - (own_us - wanted_us) * 1_000_000 // (1_000_000 + self._drift_ppm)
 
@@ -179,7 +184,8 @@ class SimLoop:
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self._soon.append(call)
-        self._wake()
+        if not self._running:
+            self._wake()
 
     def call_at(self, monotonic_ms: int, call: Callable[[], None]) -> SimTimer:
         timer = SimTimer(call)
@@ -283,15 +289,16 @@ class SimLoop:
         self._running = False
         if self.paused:
             return
+        soon = self._soon
         try:
-            for _ in range(len(self._soon)):
+            for _ in range(len(soon)):
                 if not self.alive:
                     return
-                self._soon.popleft()()
+                soon.popleft()()
         except BaseException as error:
             if self._escaped is None:
                 raise
             self._escaped(error)
             return
-        if self._soon:
+        if soon:
             self._wake()

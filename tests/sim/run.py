@@ -107,8 +107,7 @@ class Run:
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
 
     def _trace(self, what: str, data: bytes) -> None:
-        self.digest.update(b"%d %b " % (self.cluster.world.now_us, what.encode()))
-        self.digest.update(data)
+        self.digest.update(b"%d %b %b" % (self.cluster.world.now_us, what.encode(), data))
 
     def _topics(self) -> None:
         """Embedded topics: what the crews commit for must exist, and there is data."""
