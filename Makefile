@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration test-together test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -52,12 +52,13 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/muster demo
 
-# What computes runs beside what mostly waits, on the processor time that it leaves. What measures a pause runs alone.
-WAITS := test-clients test-together
+# What computes runs at the lowest priority beside what waits now and then, on the processor time that it leaves. What
+# measures a pause runs alone.
+WAITS := test-slow test-pipeline test-clients test-together test-paced
 COMPUTES := test-sim test-fuzz
 BESIDE := .cache/beside.log
 
-test: check test-unit test-slow test-pipeline test-beside test-quiet
+test: check test-unit test-beside test-quiet
 
 test-beside: setup
 	@mkdir -p $(dir $(BESIDE)); \
@@ -74,9 +75,10 @@ ROOM ?=
 test-unit: setup
 	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=300 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
 
-# 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES.
+# 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES. One test at a time, the campaigns first:
+# each is half a minute and more, and the others are seconds.
 test-fuzz: setup
-	$(PYTEST) tests/fuzz -n 2 --dist worksteal -m fuzz
+	$(PYTEST) tests --suite fuzz -n 2 --dist load --maxschedchunk 1 -m fuzz
 
 DAMAGES ?= 3000
 
@@ -115,10 +117,14 @@ test-slow: setup
 # Four files at a time, as they mostly wait too, and a file's tests share a cluster. What measures a pause runs alone.
 INTEGRATION := integration and not clients and not sim and not pipeline
 
-test-integration: test-together test-quiet
+test-integration: test-together test-paced test-quiet
 
 test-together: setup
-	$(PYTEST) tests --suite integration -n 4 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet"
+	$(PYTEST) tests --suite integration -n 4 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet and not paced"
+
+# Two at a time: they wait for a rate.
+test-paced: setup
+	$(PYTEST) tests --suite paced -n 2 --dist loadfile -m "$(INTEGRATION) and paced"
 
 test-quiet: setup
 	$(PYTEST) tests --suite quiet -m "$(INTEGRATION) and quiet"

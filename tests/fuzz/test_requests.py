@@ -1,11 +1,10 @@
-"""No client byte ends a replica, spoils its state, or keeps it from telling it: extremes, a corpus, and chance.
+"""No client byte ends a replica, spoils its state, or keeps it from telling it: extremes, and a corpus.
 
 The replica is the product's own node, connections, handlers, Raft, WAL and segments, on virtual time; `Target` says
 what it must survive. A failure prints the input; add it to the corpus (one frame a line, in hex, what is needed before
 it first) and it is tried for ever.
 """
 
-import os
 import struct
 from random import Random
 from typing import Any
@@ -15,20 +14,14 @@ from muster_coordinator.wire.schema import schema
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.fuzz import extremes
-from tests.fuzz.campaign import CORPUS, PROPOSING, RARE_SHARE, SERVED, Campaign
+from tests.fuzz.campaign import CORPUS
 from tests.fuzz.sane import MAKERS, plain
 from tests.fuzz.target import Target
 
-pytestmark = [pytest.mark.fuzz, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fuzz, pytest.mark.timeout(600)]
 
-INPUTS = int(os.environ.get("MUSTER_FUZZ_INPUTS", "300000"))
-CAMPAIGNS = 4
-LIVES = 3
-"""Replicas of a campaign, one after the other; of the first campaign it is one, which then has 8,000 groups."""
 SHAPES = 12
 """Draws of a maker, of which the one with most fields is taken."""
-ENOUGH = 50
-"""Inputs of one (API, version) that its shares are judged by."""
 
 
 @pytest.mark.parametrize("api", [int(api) for api in VERSIONS], ids=[Api(api).name for api in VERSIONS])
@@ -73,25 +66,3 @@ def test_what_was_found_once() -> None:
                 target.give(bytes.fromhex(line))
         target.check()
     target.restart()
-
-
-@pytest.mark.parametrize("number", range(CAMPAIGNS))
-def test_a_campaign(number: int, record_testsuite_property: Any) -> None:
-    """Half of the inputs of each (API, version) reach the handler, a tenth of those that can end in the log do."""
-    campaign = Campaign(number)
-    inputs = INPUTS // CAMPAIGNS
-    campaign.run(inputs, inputs if number == 0 else inputs // LIVES)
-    record_testsuite_property(f"inputs of campaign {number}", campaign.given.total())
-    for api, version in SERVED:
-        given = campaign.given[api, version]
-        if given < ENOUGH:
-            continue
-        assert campaign.decoded[api, version] >= given / 2, (Api(api).name, version)
-        if api in PROPOSING:
-            assert campaign.proposed[api, version] >= given / 10, (Api(api).name, version)
-
-
-def test_a_campaign_judges_nearly_every_version() -> None:
-    """So that `ENOUGH` excuses none: also the versions that make and remove files get as many on average."""
-    shares = INPUTS / CAMPAIGNS / len(SERVED)
-    assert shares * RARE_SHARE > ENOUGH or INPUTS < 300_000

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.far_behind import TOPIC, catch_up
 from tests.cluster import MusterCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.paced, pytest.mark.slow, pytest.mark.timeout(180)]
 
 MIB = 1 << 20
 BEHIND_BYTES = 64 * MIB

@@ -226,7 +226,7 @@ def test_three_full_disks_refuse_with_an_error_to_try_again_and_need_nothing_but
     assert it.same_processes()
 
 
-@pytest.mark.quiet
+@pytest.mark.paced
 def test_producers_that_fill_the_disks_are_refused_before_anything_breaks_and_deletion_makes_room(
     volumes: Volumes,
 ) -> None:

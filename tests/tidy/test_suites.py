@@ -13,8 +13,8 @@ from tests.suites import has_none_of, longest_first
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 MARKERS = ("slow", "sim", "integration", "clients", "pipeline")
-"""Of which a test may have several, but not the simulator and Spark. `fuzz` is alone, `quiet` beside `integration`,
-`seeds` beside `sim`."""
+"""Of which a test may have several, but not the simulator and Spark. `fuzz` is alone, `quiet` and `paced` are beside
+`integration`, `seeds` beside `sim`."""
 SEVERAL = [frozenset(some) for size in range(len(MARKERS) + 1) for some in combinations(MARKERS, size)]
 SETS = [
     *(markers for markers in SEVERAL if not markers >= {"sim", "pipeline"}),
@@ -22,6 +22,8 @@ SETS = [
     frozenset({"sim", "seeds"}),
     frozenset({"integration", "quiet"}),
     frozenset({"integration", "quiet", "slow"}),
+    frozenset({"integration", "paced"}),
+    frozenset({"integration", "paced", "slow"}),
 ]
 
 
@@ -69,7 +71,8 @@ def test_a_test_is_run_once(markers: frozenset[str]) -> None:
 
 def test_what_a_suite_selects_has_its_marker() -> None:
     suites = [(suite, expression) for suite, expression in runs() if suite is not None]
-    assert {suite for suite, _ in suites} >= {"seeds", "sim", "slow", "integration", "quiet", "clients"}
+    named = {"seeds", "sim", "slow", "integration", "quiet", "paced", "clients", "fuzz"}
+    assert {suite for suite, _ in suites} >= named
     for suite, expression in suites:
         assert not any(selects(expression, markers - {suite}) for markers in SETS), expression
 
