@@ -14,6 +14,7 @@ from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, broker, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.api.test_every_version import REQUESTS, SERVED, error_codes
 from tests.api.test_topic_administration import assigned, create, grow, outcome, wanted
 from tests.made_settings import api_settings
 
@@ -271,3 +272,51 @@ def test_the_racks_of_brokers_are_told() -> None:
         told = client.ask(Api.DESCRIBE_CLUSTER, version, **more).brokers
         assert {one.broker_id: one.rack for one in told if one.broker_id < 4} == {0: "a", 1: None, 2: "c", 3: "a"}
         assert [one.rack for one in told if one.broker_id == 4] == (["b"] if version >= 2 else [])
+
+
+# Through a broker that has no replica.
+
+OF_A_LOG = (Api.PRODUCE, Api.FETCH, Api.LIST_OFFSETS, Api.OFFSET_FOR_LEADER_EPOCH, Api.DELETE_RECORDS)
+TELLS_THE_LEADER = {Api.PRODUCE: 10, Api.FETCH: 16}
+"""From these versions on (KIP-951)."""
+
+
+def elsewhere() -> FakeSurface:
+    """The topic "orders" is on brokers 3, 4 and 2, and 3 leads it; this is broker 0."""
+    surface = five()
+    for partition in surface.topics.pop("orders").partitions:
+        surface.logs.pop(partition.group, None)
+    surface.add_topic(topic("orders", 3, voters=(3, 4, 2), first_group=800))
+    for partition in surface.topics["orders"].partitions:
+        surface.elect(partition.group, 3, 7)
+    assert not {p.group for p in surface.topics["orders"].partitions} & surface.logs.keys()
+    return surface
+
+
+@pytest.mark.parametrize(("api", "version"), [(api, version) for api, version in SERVED if api in OF_A_LOG])
+def test_who_has_no_replica_says_so_and_who_leads_in_every_version(api: int, version: int) -> None:
+    answer = KafkaClient(elsewhere()).ask(api, version, **REQUESTS[api])
+    assert set(error_codes(answer)) - {0} == {Code.NOT_LEADER_OR_FOLLOWER}, answer
+    if version >= TELLS_THE_LEADER.get(Api(api), 99):
+        topics = answer.responses
+        (partition,) = topics[0].partition_responses if api == Api.PRODUCE else topics[0].partitions
+        assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (3, 7)
+        (node,) = answer.node_endpoints
+        assert (node.node_id, node.host, node.port, node.rack) == (3, "plaintext-3", 9092, "a")
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_who_has_no_replica_tells_who_leads_and_where_the_replicas_are(version: int) -> None:
+    (told,) = KafkaClient(elsewhere()).ask(Api.METADATA, version, topics=[{"name": "orders"}]).topics
+    for partition in told.partitions:
+        assert (code(partition.error_code), partition.leader_id) == (0, 3)
+        assert (partition.replica_nodes, partition.isr_nodes) == ((3, 4, 2), (3, 4, 2))
+
+
+def test_pages_of_topics_and_folders_tell_the_same() -> None:
+    client = KafkaClient(elsewhere())
+    (told,) = client.ask(Api.DESCRIBE_TOPIC_PARTITIONS, 0, **REQUESTS[Api.DESCRIBE_TOPIC_PARTITIONS]).topics
+    assert {(one.leader_id, one.leader_epoch, one.replica_nodes) for one in told.partitions} == {(3, 7, (3, 4, 2))}
+    for version in range(1, 5):
+        (folder,) = client.ask(Api.DESCRIBE_LOG_DIRS, version, **REQUESTS[Api.DESCRIBE_LOG_DIRS]).results
+        assert [len(one.partitions) for one in folder.topics] == [0], "nothing of it is here"
