@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from muster_coordinator.api import limits
+from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID
+from muster_coordinator.controller.placement import Placed
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import Api
@@ -115,6 +117,15 @@ def test_topics_of_one_request_know_of_each_other() -> None:
     total = [held[BrokerId(n)] + before[BrokerId(n)] for n in range(5)]
     assert held[BrokerId(3)] == held[BrokerId(4)] == 5, "the new brokers hold nothing yet"
     assert sum(total) == 10 + sum(before.values())
+
+
+def test_topics_that_are_placed_by_one_image_know_of_each_other() -> None:
+    surface, place = five(), PlaceForTopics()
+    image = surface.image()
+    assert image is not None
+    rows = [place.placed(bytes([n]) * 16, 1, 1, image, surface.alive) for n in range(6)]
+    held = Counter(row.partitions[0][0] for row in rows if isinstance(row, Placed))
+    assert held == {3: 3, 4: 3}
 
 
 # Assignments.

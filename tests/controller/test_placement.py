@@ -106,6 +106,14 @@ def test_brokers_racks_and_leaders_are_level_within_one(racks: list[str], count:
     assert spread(Counter(brokers[0] for brokers in partitions), len(racks)) <= 1
 
 
+def test_racks_take_turns_so_that_no_two_of_their_brokers_are_left_behind() -> None:
+    """Of four racks three take a replica each. Chosen by the lightest broker alone, the last ones would be in one
+    rack, and a third replica would go to a broker that has one already."""
+    for count in range(1, 20):
+        partitions = placed(cluster(["a", "a", "b", "b", "c", "c", "d", "d"]), count, 3).partitions
+        assert spread(Counter(broker for brokers in partitions for broker in brokers), 8) <= 1
+
+
 @given(st.lists(st.sampled_from(("", "a", "b", "c", "d")), min_size=1, max_size=12), st.data())
 def test_racks_are_distinct_wherever_there_are_enough_of_them(racks: list[str], data: st.DataObject) -> None:
     """Racks of any size, brokers without one, and any loads from before: the rack always comes first."""

@@ -19,13 +19,13 @@ PLACEMENT_MUTANTS = (
         "controller.placement",
         "        return (pool.reluctance, in_rack[pool.rack], share, *min(left))\n",
         "        return (pool.reluctance, in_rack[pool.rack], 0.0, *min(left))\n",
-        PLACEMENT + "test_brokers_racks_and_leaders_are_level_within_one",
+        PLACEMENT + "test_racks_take_turns_so_that_no_two_of_their_brokers_are_left_behind",
     ),
     one(
         "ADR 44: what a broker holds does not count",
         "controller.placement",
-        "        left = [(self.replicas[broker], self.leaders[broker], broker) for",
-        "        left = [(0, self.leaders[broker], broker) for",
+        "            (self.replicas[broker], self.leaders[broker], broker) for broker in pool.brokers if",
+        "            (0, self.leaders[broker], broker) for broker in pool.brokers if",
         PLACEMENT + "test_new_brokers_get_the_replicas_until_they_hold_as_many",
     ),
     one(
@@ -117,7 +117,7 @@ PLACEMENT_MUTANTS = (
         "api.place_for_topics",
         "            self._loads = placed.loads\n",
         "",
-        TOPICS + "test_topics_of_one_request_know_of_each_other",
+        TOPICS + "test_topics_that_are_placed_by_one_image_know_of_each_other",
     ),
     one(
         "ADR 44: brokers that cannot be reached get replicas first",
