@@ -84,13 +84,9 @@ RULE_MUTANTS = (
     one(
         "r32 the number of a deleted group is given again",
         "controller.transitions",
-        "        partitions=_partitions(members_of(cluster, cluster.voters), 0, count, cluster.next_group),\n",
-        "        partitions=_partitions(\n"
-        "            members_of(cluster, cluster.voters),\n"
-        "            0,\n"
-        "            count,\n"
-        "            1 + max(one.group for known in cluster.topics.values() for one in known.partitions),\n"
-        "        ),\n",
+        "        return _partitions(members_of(cluster, cluster.voters), first, end, cluster.next_group)\n",
+        "        again = 1 + max(one.group for known in cluster.topics.values() for one in known.partitions)\n"
+        "        return _partitions(members_of(cluster, cluster.voters), first, end, again)\n",
         "controller.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
     ),
     one(
