@@ -160,6 +160,22 @@ MOVE_COMPLETE = EventKind(
     "controller, so that the others are let go.",
     rare=True,
 )
+BALANCER_MOVE = EventKind(
+    "balancer moves",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "topic", "moved_partition", "voters", "reason"),
+    "The balancer asks for a move of a partition, and says why; these brokers are to have its replicas.",
+    rare=True,
+)
+BROKER_EMPTIED = EventKind(
+    "broker emptied",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "broker"),
+    "A broker that is to leave holds nothing any more, and is unregistered.",
+    rare=True,
+)
 REPLICA_REMOVED = EventKind(
     "replica removed",
     Room.RAFT,
@@ -383,6 +399,8 @@ KINDS = (
     LOST_LEADERSHIP,
     MEMBERS_CHANGE,
     MOVE_COMPLETE,
+    BALANCER_MOVE,
+    BROKER_EMPTIED,
     REPLICA_REMOVED,
     FOLDER_GONE,
     BROKER_UNREGISTERED,

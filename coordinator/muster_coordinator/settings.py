@@ -527,6 +527,13 @@ class Settings:
         "30000",
         "Leadership of a partition goes back to its preferred leader when that has been caught up for this time.",
     )
+    balancer_quiet_ms: int = _key(
+        "muster.balancer.quiet.ms",
+        _integer(-1),
+        "30000",
+        "How long every broker must have been connected and not draining before replicas are moved to level brokers; "
+        "-1: they are only moved away from brokers that are decommissioned.",
+    )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
         _integer(-1),

@@ -56,7 +56,7 @@ class SimCluster:
             broker=BrokerId(0),
             initial_voters=tuple(self.brokers),
             offsets_partitions=partitions,
-            **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), **settings},
+            **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), "balancer_quiet_ms": -1, **settings},
         )
         self.cluster_id: str | None = None
         """What configurations say of it."""

@@ -19,8 +19,8 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
-"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks, partitions with member numbers, whether
-they were placed, and moves, and the brokers that left."""
+"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
+with member numbers, whether they were placed, and moves, the brokers that left, and whether the balancer is paused."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -92,8 +92,10 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
         for broker in sorted(cluster.unregistered):
             p.i32(broker)
             p.many(cluster.unregistered[broker], p.blob)
+        p.u8(cluster.balancer_paused)
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
+        assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -108,9 +110,11 @@ def _put_broker(p: Packer, broker: Broker, version: int) -> None:
         p.i32(broker.binding)
         p.many(broker.gone, p.blob)
         p.text(broker.rack)
+        p.u8(broker.departing)
     else:
         assert broker.binding == 0, "nobody is replaced below MEMBERS_LEVEL"
         assert not broker.rack, "nobody has a rack below MEMBERS_LEVEL"
+        assert not broker.departing, "nobody is decommissioned below MEMBERS_LEVEL"
 
 
 def _put_topic(p: Packer, topic: Topic, version: int) -> None:
@@ -148,6 +152,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     next_group = GroupNo(u.u32())
     next_producer_id = u.i64()
     unregistered = _take_unregistered(u) if version >= MEMBERS_VERSION else {}
+    balancer_paused = version >= MEMBERS_VERSION and u.flag()
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -162,6 +167,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         next_group=next_group,
         next_producer_id=next_producer_id,
         unregistered=MappingProxyType(unregistered),
+        balancer_paused=balancer_paused,
     )
     return cluster, deleted
 
@@ -181,7 +187,7 @@ def _take_broker(u: Unpacker, version: int) -> Broker:
     binding, gone = u.i32(), u.many(u.blob)
     if binding < 0 or len(gone) != binding or any(len(uuid) != UUID_BYTES for uuid in gone):
         raise Corruption(f"controller bytes: {len(gone)} folders of broker {broker.broker} gone at binding {binding}")
-    return replace(broker, binding=binding, gone=gone, rack=u.text())
+    return replace(broker, binding=binding, gone=gone, rack=u.text(), departing=u.flag())
 
 
 def _take_unregistered(u: Unpacker) -> dict[BrokerId, tuple[bytes, ...]]:

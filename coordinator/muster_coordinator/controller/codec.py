@@ -20,10 +20,12 @@ from muster_coordinator.controller.commands import (
     CommandResult,
     CompleteMove,
     CreateTopic,
+    DecommissionBroker,
     DeleteTopic,
     FinalizeFeatures,
     FormCluster,
     MovePartition,
+    PauseBalancer,
     RecoverCluster,
     RecoveredSeat,
     RegisterBroker,
@@ -58,6 +60,8 @@ MOVE_PARTITION = 11
 COMPLETE_MOVE = 12
 RECOVER_CLUSTER = 13
 UNREGISTER_BROKER = 14
+DECOMMISSION_BROKER = 17
+PAUSE_BALANCER = 18
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -122,13 +126,25 @@ def encode_command(command: Command) -> bytes:
             p.many(command.seats, lambda seat: _put_seat(p, seat))
             p.u32(command.next_group)
             p.i64(command.next_producer_id)
-        case UnregisterBroker():
-            p = Packer(COMMAND_VERSION, UNREGISTER_BROKER)
-            p.i32(command.broker)
-            p.blob(command.replica_uuid)
+        case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
+            p = _departure(command)
         case _:
             assert_never(command)
     return p.done()
+
+
+def _departure(command: UnregisterBroker | DecommissionBroker | PauseBalancer) -> Packer:
+    if isinstance(command, PauseBalancer):
+        p = Packer(COMMAND_VERSION, PAUSE_BALANCER)
+        p.u8(command.paused)
+        return p
+    leaves = isinstance(command, UnregisterBroker)
+    p = Packer(COMMAND_VERSION, UNREGISTER_BROKER if leaves else DECOMMISSION_BROKER)
+    p.i32(command.broker)
+    p.blob(command.replica_uuid)
+    if isinstance(command, DecommissionBroker):
+        p.u8(command.departing)
+    return p
 
 
 def _version(new: Collection[object]) -> int:
@@ -223,6 +239,10 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     COMPLETE_MOVE: _moved(CompleteMove),
     RECOVER_CLUSTER: _recover_cluster,
     UNREGISTER_BROKER: lambda u: UnregisterBroker(broker=BrokerId(u.i32()), replica_uuid=u.blob()),
+    DECOMMISSION_BROKER: lambda u: DecommissionBroker(
+        broker=BrokerId(u.i32()), replica_uuid=u.blob(), departing=u.flag()
+    ),
+    PAUSE_BALANCER: lambda u: PauseBalancer(paused=u.flag()),
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

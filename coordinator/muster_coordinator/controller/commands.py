@@ -55,6 +55,24 @@ class UnregisterBroker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecommissionBroker:
+    """The broker is to be emptied, and then to leave; or it is to stay after all (ADR 47). Written from
+    `image.MEMBERS_LEVEL` on only."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    """Of the folder that is bound to it, as the proposer saw it; `image.EMPTY_ID`: none."""
+    departing: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseBalancer:
+    """Nothing is moved by itself any more, or again (ADR 47). Written from `image.MEMBERS_LEVEL` on only."""
+
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSeat:
     """A broker's seat after a recovery, where that differs from the image."""
 
@@ -150,7 +168,7 @@ class FinalizeFeatures:
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
-    | UnregisterBroker
+    | UnregisterBroker | DecommissionBroker | PauseBalancer
 )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""A broker leaves the cluster for good: the rules of UnregisterBroker (ADR 43). Pure.
+"""A broker leaves the cluster for good: the rules of DecommissionBroker (ADR 47) and UnregisterBroker (ADR 43). Pure.
 
 Problem: a broker that is not to come back stays in the list of brokers, holds up feature levels and takes one of their
 seats. Its process may still run, or be started again by whoever runs it. Mechanism: the broker is taken out of the
 image, and its folders are kept among those that never register again, as those that were replaced (ADR 38). So the
-next folder under its id is another member, and has to be an empty one.
+next folder under its id is another member, and has to be an empty one. Before, it may be marked as one that is to
+leave: then it gets nothing new, and the balancer moves away what it has and unregisters it.
 
 What this does not do: look at whether the broker runs, move anything away from it, or end its process.
 """
@@ -11,8 +12,8 @@ What this does not do: look at whether the broker runs, move anything away from 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from muster_coordinator.controller.commands import UnregisterBroker
-from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.commands import DecommissionBroker, UnregisterBroker
+from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.errors import Code
@@ -26,15 +27,8 @@ def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage
     require(broker not in cluster.voters, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
     if uuid in cluster.unregistered.get(broker, ())[-1:]:
         return cluster  # proposed again because the first answer was lost
-    known = cluster.brokers.get(broker)
-    if known is None:
-        raise MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
-    require(
-        known.replica_uuid == uuid,
-        Code.INVALID_REQUEST,
-        f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
-    )
-    held = list(_held_by(cluster, broker))
+    known = _known(cluster, broker, uuid)
+    held = list(holdings(cluster, broker))
     told = min(held, default="") + (f" and {len(held) - 1} more" if len(held) > 1 else "")
     require(not held, Code.POLICY_VIOLATION, f"broker {broker} has replicas: move {told} away from it first")
     gone = (*known.gone, uuid) if known.bound else known.gone
@@ -48,6 +42,25 @@ def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage
     )
 
 
+def decommission(cluster: ClusterImage, command: DecommissionBroker) -> ClusterImage:
+    """The image in which the broker is to leave, or to stay; the same object if it is so already. Raises
+    `MisfitError`: also if so many brokers would not be left that each replica it has can go to another one."""
+    broker = command.broker
+    known = _known(cluster, broker, command.replica_uuid)
+    if known.departing == command.departing:
+        return cluster
+    if command.departing:
+        require(broker not in cluster.voters, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
+        left = sum(other.bound and not other.departing for other in cluster.brokers.values()) - int(known.bound)
+        for topic in cluster.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                if broker in partition.voters:
+                    count = len(partition.voters)
+                    said = f"{topic.name}-{number} has {count} replicas, and {left} brokers would be left for them"
+                    require(count <= left, Code.POLICY_VIOLATION, said)
+    return replace(cluster, brokers=with_(cluster.brokers, broker, replace(known, departing=command.departing)))
+
+
 def require_unknown_folder(cluster: ClusterImage, uuid: bytes) -> None:
     """Raises `MisfitError` if this was a folder of a broker that left."""
     for broker, folders in cluster.unregistered.items():
@@ -58,7 +71,21 @@ def require_unknown_folder(cluster: ClusterImage, uuid: bytes) -> None:
         )
 
 
-def _held_by(cluster: ClusterImage, broker: BrokerId) -> Iterator[str]:
+def _known(cluster: ClusterImage, broker: BrokerId, uuid: bytes) -> Broker:
+    """The broker, which is bound to this folder. Raises `MisfitError`."""
+    known = cluster.brokers.get(broker)
+    if known is None:
+        raise MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+    require(
+        known.replica_uuid == uuid,
+        Code.INVALID_REQUEST,
+        f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
+    )
+    return known
+
+
+def holdings(cluster: ClusterImage, broker: BrokerId) -> Iterator[str]:
+    """The partitions of which the broker has a replica, or is to have one, or that have not let it go yet."""
     for topic in cluster.topics.values():
         for number, partition in enumerate(topic.partitions):
             if broker in partition.holders:

@@ -48,6 +48,8 @@ class Broker:
     """How often a folder of this broker was replaced (ADR 38); `member` is made of it."""
     gone: tuple[bytes, ...] = ()
     """uuids of the folders that are gone for good, oldest first: one for each binding that has passed."""
+    departing: bool = False
+    """It is to be emptied, and then to leave (ADR 47)."""
     rack: str = ""
     """What it shares with brokers that fail together (`broker.rack`); "": it has not said. Always below
     `MEMBERS_LEVEL`."""
@@ -157,6 +159,8 @@ class ClusterImage:
     unregistered: Mapping[BrokerId, tuple[bytes, ...]] = field(default_factory=dict)
     """Brokers that left (ADR 43), with the uuids of all folders that they had, oldest first: one for each binding that
     has passed. None of these folders registers again. There are none below `MEMBERS_LEVEL`."""
+    balancer_paused: bool = False
+    """Nothing is moved unless a person asks for it (ADR 47)."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

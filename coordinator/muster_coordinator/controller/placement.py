@@ -113,7 +113,7 @@ def place(
     usable = [
         _Choice(broker.broker, broker.rack, 2 if broker.broker in avoided else int(broker.draining))
         for broker in cluster.brokers.values()
-        if broker.bound
+        if _usable(broker)
     ]
     if len(usable) < factor:
         return Unplaceable(Reason.BROKERS, _too_few(cluster, factor, len(usable)))
@@ -220,12 +220,18 @@ def _why(usable: Collection[_Choice], factor: int) -> str:
     return f"{factor} replicas, each in a rack of its own, level by broker"
 
 
+def _usable(broker: Broker | None) -> bool:
+    return broker is not None and broker.bound and not broker.departing
+
+
 def _too_few(cluster: ClusterImage, factor: int, usable: int) -> str:
     def trouble(broker: BrokerId, known: Broker | None) -> str:
-        return f"broker {broker} " + ("has not registered" if known is None else "waits for a new data folder")
+        if known is None:
+            return f"broker {broker} has not registered"
+        return f"broker {broker} {'is to leave' if known.bound else 'waits for a new data folder'}"
 
     everyone = sorted({*cluster.voters, *cluster.brokers})
     others = [(broker, cluster.brokers.get(broker)) for broker in everyone]
-    unusable = [trouble(broker, known) for broker, known in others if known is None or not known.bound]
+    unusable = [trouble(broker, known) for broker, known in others if not _usable(known)]
     said = f"{factor} replicas need as many brokers; {usable} can take one"
     return said + (f": {', '.join(unusable)}" if unusable else "")

@@ -20,17 +20,19 @@ from muster_coordinator.controller.commands import (
     CommandResult,
     CompleteMove,
     CreateTopic,
+    DecommissionBroker,
     DeleteTopic,
     FinalizeFeatures,
     FormCluster,
     MovePartition,
+    PauseBalancer,
     RecoverCluster,
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
     UnregisterBroker,
 )
-from muster_coordinator.controller.departures import require_unknown_folder, unregister
+from muster_coordinator.controller.departures import decommission, require_unknown_folder, unregister
 from muster_coordinator.controller.image import (
     EMPTY_ID,
     MEMBERS_LEVEL,
@@ -56,7 +58,7 @@ from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUP
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
     | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
-    | UnregisterBroker
+    | UnregisterBroker | DecommissionBroker | PauseBalancer
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -98,6 +100,10 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "moving a partition"
     elif isinstance(command, UnregisterBroker):
         what = "unregistering a broker"
+    elif isinstance(command, DecommissionBroker):
+        what = "decommissioning a broker"
+    elif isinstance(command, PauseBalancer):
+        what = "balancing"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -148,8 +154,8 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             return _replace(cluster, command)
         case MovePartition() | CompleteMove():
             return _moved(cluster, _user_topic(cluster, command.topic_id), command)
-        case UnregisterBroker():
-            return unregister(cluster, command), DONE
+        case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
+            return _depart(cluster, command), DONE
         case RecoverCluster():
             return recover(cluster, command), DONE
         case _:
@@ -250,6 +256,7 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         binding=len(gone),
         gone=gone,
         rack=command.rack,
+        departing=known is not None and known.departing,
     )
     if known is not None and (known.bound or cluster.feature_level < MEMBERS_LEVEL):
         require(
@@ -342,6 +349,15 @@ def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterI
         return cluster, DONE
     changed = replace(known, draining=command.draining)
     return replace(cluster, brokers=with_(cluster.brokers, command.broker, changed)), DONE
+
+
+def _depart(cluster: ClusterImage, command: UnregisterBroker | DecommissionBroker | PauseBalancer) -> ClusterImage:
+    if isinstance(command, UnregisterBroker):
+        return unregister(cluster, command)
+    if isinstance(command, DecommissionBroker):
+        return decommission(cluster, command)
+    same = cluster.balancer_paused == command.paused
+    return cluster if same else replace(cluster, balancer_paused=command.paused)
 
 
 def _allocate_producer_ids(cluster: ClusterImage, command: AllocateProducerIds) -> tuple[ClusterImage, CommandResult]:

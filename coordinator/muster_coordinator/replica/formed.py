@@ -27,6 +27,7 @@ from muster_coordinator.replica.controller.current_image import COMMITS, MOVED_A
 from muster_coordinator.replica.controller.feature_level import FeatureLevel
 from muster_coordinator.replica.controller.seats import Seats
 from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.maintenance.balancer import Balancer
 from muster_coordinator.replica.maintenance.disk_space import DiskSpace
 from muster_coordinator.replica.maintenance.hand_over import HandOver
 from muster_coordinator.replica.maintenance.membership import Membership
@@ -96,6 +97,7 @@ class FormedNode:
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
         self.membership = Membership(loop, host, machine, self.client.submit)
+        self.balancer = Balancer(loop, host, machine, self.client.submit, settings.balancer_quiet_ms)
         confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
         wal_writer = self.group_manager.topics_writer
         self._moved_away = MovedAway(loop, host, wal_writer, self.group_manager, confirmed.wait)
@@ -122,6 +124,7 @@ class FormedNode:
         self.space.start()
         HandOver(loop, host, self.preferred).start()
         self.membership.start()
+        self.balancer.start()
         self._seats.start()
         self._gossip()
         for peer in peers:

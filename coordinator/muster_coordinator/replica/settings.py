@@ -56,6 +56,8 @@ class NodeSettings:
     segment_flush_ms: int
     segment_flush_bytes: int
     takeback_ms: int
+    balancer_quiet_ms: int
+    """How long every broker must have been there before replicas are moved to level brokers; -1: they never are."""
     feature_finalize_ms: int
     """How long all replicas must support a higher feature level before the cluster is raised to it; -1: never."""
     retention_check_ms: int

@@ -1,0 +1,275 @@
+"""Which partitions are to move so that brokers are level, and one that is to leave is emptied (ADR 47). Pure.
+
+Problem: a broker that joined holds nothing, and one that is to leave holds much; to name each partition by hand takes
+a person hours and puts replicas of one partition into one rack. Mechanism: from one image, and from who can be reached,
+the next moves, the most urgent first:
+
+1. *Emptying*: each replica on a broker that is to leave goes to another one, also one that is only on its way there.
+2. *Racks*: a partition whose replicas share a rack although there are more racks gives one of them away.
+3. *Counts*: as long as one broker has two replicas more than another, one goes from the first to the second, unless the
+   partition would be in fewer racks then.
+4. *Leaders*: as long as one broker is the preferred leader of two partitions more than another, the preference goes
+   from the first to the second, through others if they share no partition. No data moves for it.
+
+A move takes a replica from one broker to another one and leaves the order of the others as it is. Each is judged with
+those before it taken as done, so a plan can be shown as a whole and be carried out a few at a time.
+
+What this does not do: look at sizes or at load (a partition counts as one), level with a partition that is being
+moved, move the offsets partitions (they count) or the controller's group, or decide when to begin
+(`replica.maintenance.balancer` does).
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from muster_coordinator.controller.image import ClusterImage, Move, Partition
+from muster_coordinator.ids import BrokerId
+
+DIFFERENCE_MAX = 1
+"""Brokers are level when none has more than this many replicas, or preferred leaderships, more than another."""
+STUCK_MAX = 10
+
+
+class PlannedMove(NamedTuple):
+    """A partition and the brokers that its replicas should be on."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    voters: tuple[BrokerId, ...]
+    reason: str
+    copies: bool = True
+    """Does a broker get a replica that it has not? Else only the preferred leader is another one."""
+
+
+class Plan(NamedTuple):
+    moves: tuple[PlannedMove, ...]
+    stuck: tuple[str, ...] = ()
+    """What cannot leave a broker that is to leave, and why; the first `STUCK_MAX` of them."""
+    more: bool = False
+    """There are more moves than were asked for."""
+
+
+def plan(image: ClusterImage, reachable: Collection[BrokerId], most: int, *, level: bool = True) -> Plan:
+    """The next moves, at most this many; without `level` only those that empty a broker. O(partitions) for each."""
+    planner = Planner(image, reachable, level=level)
+    moves = tuple(islice(planner, most))
+    return Plan(moves, tuple(planner.stuck), more=next(planner, None) is not None)
+
+
+@dataclass(slots=True)
+class _Place:
+    """A partition with where it is wanted by the plan so far."""
+
+    topic: str
+    topic_id: bytes
+    number: int
+    now: Partition
+    moves: bool
+    """It is being moved already, by the image."""
+
+
+class _HandOver(NamedTuple):
+    place: _Place
+    giver: BrokerId
+    taker: BrokerId
+
+
+class Planner(Iterator[PlannedMove]):
+    """An iterator over the moves of a plan. Each takes O(partitions), the first also to count them.
+
+    Only brokers that are `reachable` get replicas; a broker that is away and is not to leave keeps its own.
+    """
+
+    def __init__(self, image: ClusterImage, reachable: Collection[BrokerId], *, level: bool = True) -> None:
+        self.stuck: list[str] = []
+        """See `Plan`; complete when all moves that empty brokers were taken."""
+        self._image = image
+        self._racks = {broker.broker: broker.rack for broker in image.brokers.values()}
+        self._takers = sorted(
+            broker.broker
+            for broker in image.brokers.values()
+            if broker.bound and not broker.departing and broker.broker in reachable
+        )
+        self._count = dict.fromkeys(self._takers, 0)
+        """Replicas of each broker that may get some, also of partitions that are being moved."""
+        self._led = dict.fromkeys(self._takers, 0)
+        """Partitions that prefer each of them as leader."""
+        self._places: list[_Place] = []
+        """All partitions that can be moved, in a fixed order."""
+        for name in sorted(image.topics):
+            topic = image.topics[name]
+            for number, partition in enumerate(topic.partitions):
+                self._add(partition, 1)
+                if not topic.internal:
+                    self._places.append(_Place(name, topic.topic_id, number, partition, partition.moves))
+        emptying = self._emptying()
+        later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
+        self._moves: Iterator[PlannedMove] = chain(emptying, *later)
+
+    @override
+    def __next__(self) -> PlannedMove:
+        return next(self._moves)
+
+    def _add(self, partition: Partition, by: int) -> None:
+        count, led = self._count, self._led
+        for broker in partition.voters:
+            if broker in count:
+                count[broker] += by
+        if partition.preferred in led:
+            led[partition.preferred] += by
+
+    # The four kinds of moves, each with those before it taken as done.
+
+    def _emptying(self) -> Iterator[PlannedMove]:
+        for broker in sorted(self._image.brokers):
+            if not self._image.brokers[broker].departing:
+                continue
+            for place in self._places:
+                if broker not in place.now.voters:
+                    continue
+                taker = self._taker(place.now, broker)
+                if taker is not None:
+                    yield self._moved(place, broker, taker, f"broker {broker} is to leave")
+                elif len(self.stuck) < STUCK_MAX:
+                    said = f"{place.topic}-{place.number} stays on broker {broker}"
+                    self.stuck.append(f"{said}: every broker that can be reached has it")
+
+    def _into_racks(self) -> Iterator[PlannedMove]:
+        racks = {self._racks[broker] for broker in self._takers}
+        if len(racks) < 2:
+            return
+        for place in self._places:
+            while not place.moves:
+                used = [self._rack(broker) for broker in place.now.voters]
+                free = racks - set(used)
+                if not free or len(set(used)) == len(used):
+                    break
+                # Of those that share a rack, one that is not the preferred leader: then no leadership has to move.
+                doubled = [broker for broker in place.now.voters if used.count(self._rack(broker)) > 1]
+                giver = max(
+                    doubled, key=lambda broker: (broker != place.now.preferred, self._count.get(broker, 0), broker)
+                )
+                taker = self._least(broker for broker in self._takers if self._racks[broker] in free)
+                yield self._moved(place, giver, taker, f"its replicas share the rack {self._rack(giver)!r}")
+
+    def _level_counts(self) -> Iterator[PlannedMove]:
+        while (step := self._level_step()) is not None:
+            place, giver, taker = step
+            reason = f"broker {giver} has {self._count[giver]} replicas, broker {taker} {self._count[taker]}"
+            yield self._moved(place, giver, taker, reason)
+
+    def _level_leaders(self) -> Iterator[PlannedMove]:
+        while path := self._path():
+            for place, giver, taker in path:
+                reason = f"{self._led[giver]} partitions prefer broker {giver}, {self._led[taker]} broker {taker}"
+                self._take(place, preferring(place.now, taker))
+                voters = place.now.voters
+                yield PlannedMove(place.topic, place.topic_id, place.number, voters, reason, copies=False)
+
+    # Choosing.
+
+    def _rack(self, broker: BrokerId) -> str:
+        return self._racks.get(broker, "")
+
+    def _least(self, brokers: Iterable[BrokerId]) -> BrokerId:
+        return min(brokers, key=lambda broker: (self._count[broker], broker))
+
+    def _taker(self, partition: Partition, giver: BrokerId) -> BrokerId | None:
+        """Who should have the replica of `giver`: in a rack of its own, if there is one, with the fewest replicas."""
+        others = {self._rack(broker) for broker in partition.voters if broker != giver}
+        fit = [broker for broker in self._takers if broker not in partition.voters]
+        apart = [broker for broker in fit if self._racks[broker] not in others]
+        return self._least(apart or fit) if fit else None
+
+    def _level_step(self) -> _HandOver | None:
+        """Of the pairs of brokers that differ most the first that has a partition which can go from one to the other;
+        rather one that another broker leads, since then no leadership has to move."""
+        pairs = [
+            (self._count[giver] - self._count[taker], giver, taker) for giver in self._takers for taker in self._takers
+        ]
+        for difference, giver, taker in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
+            if difference <= DIFFERENCE_MAX:
+                return None
+            led = None
+            for place in self._places:
+                if giver not in place.now.voters or not self._may_go(place, giver, taker):
+                    continue
+                if place.now.preferred != giver:
+                    return _HandOver(place, giver, taker)
+                led = led or place
+            if led is not None:
+                return _HandOver(led, giver, taker)
+        return None
+
+    def _may_go(self, place: _Place, giver: BrokerId, taker: BrokerId) -> bool:
+        voters = place.now.voters
+        if place.moves or taker in voters:
+            return False
+        before = {self._rack(broker) for broker in voters}
+        after = {self._rack(broker) for broker in voters if broker != giver} | {self._racks[taker]}
+        return len(after) >= len(before)
+
+    def _path(self) -> list[_HandOver]:
+        """Hand-overs of preference from a broker that many partitions prefer to one that at least two fewer do, each to
+        a broker that has the partition too: the shortest way there. None: they are as level as can be."""
+        if max(self._led.values(), default=0) - min(self._led.values(), default=0) <= DIFFERENCE_MAX:
+            return []
+        shared: dict[BrokerId, dict[BrokerId, _Place]] = {broker: {} for broker in self._takers}
+        for place in self._places:
+            ways = shared.get(place.now.preferred)
+            if ways is not None and not place.moves:
+                for taker in place.now.voters:
+                    ways.setdefault(taker, place)
+        for start in sorted(self._takers, key=lambda broker: (-self._led[broker], broker)):
+            found = self._path_from(start, shared)
+            if found:
+                return found
+        return []
+
+    def _path_from(self, start: BrokerId, shared: Mapping[BrokerId, Mapping[BrokerId, _Place]]) -> list[_HandOver]:
+        came: dict[BrokerId, _HandOver] = {}
+        waiting = deque([start])
+        while waiting:
+            giver = waiting.popleft()
+            for taker, place in shared[giver].items():
+                if taker == start or taker in came or taker not in self._led:
+                    continue
+                came[taker] = _HandOver(place, giver, taker)
+                if self._led[start] - self._led[taker] > DIFFERENCE_MAX:
+                    return _way(came, start, taker)
+                waiting.append(taker)
+        return []
+
+    # Taking a move as done.
+
+    def _moved(self, place: _Place, giver: BrokerId, taker: BrokerId, reason: str) -> PlannedMove:
+        self._take(place, tuple(taker if broker == giver else broker for broker in place.now.voters))
+        return PlannedMove(place.topic, place.topic_id, place.number, place.now.voters, reason)
+
+    def _take(self, place: _Place, voters: tuple[BrokerId, ...]) -> None:
+        self._add(place.now, -1)
+        place.now = replace(place.now, move=Move(voters))
+        self._add(place.now, 1)
+
+
+def preferring(partition: Partition, leader: BrokerId) -> tuple[BrokerId, ...]:
+    """The partition's voters in an order in which `leader`, one of them, is the preferred leader of a moved partition;
+    the others stay in the order in which they follow each other."""
+    others = [broker for broker in partition.voters if broker != leader]
+    orders = ((*others[:at], leader, *others[at:]) for at in range(len(others) + 1))
+    return next(order for order in orders if replace(partition, move=Move(order)).preferred == leader)
+
+
+def _way(came: Mapping[BrokerId, _HandOver], start: BrokerId, end: BrokerId) -> list[_HandOver]:
+    steps: list[_HandOver] = []
+    taker = end
+    while taker != start:
+        steps.append(came[taker])
+        taker = came[taker].giver
+    return steps

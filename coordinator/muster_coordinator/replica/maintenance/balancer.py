@@ -1,0 +1,201 @@
+"""Carries out what `controller.balancing` plans, on the controller's leader, a few moves at a time (ADR 47).
+
+Problem: moving replicas costs the disks and links that clients use, and is the wrong thing to do while a broker is
+merely restarting. Mechanism: the controller's leader looks once a second. It begins nothing to level brokers before
+every registered broker has been connected, bound to its folder and not draining for `quiet_ms` on end, all of it in its
+leadership; a broker that is to leave is emptied without that wait, since a person said so. At most
+`MOVES_AT_ONCE` partitions are moved at a time in the whole cluster, those that people move included. A broker that is
+to leave and holds nothing any more is unregistered. The moves are wanted state like any other, so a leader that dies
+leaves nothing behind, and the next one plans anew from what the image says then.
+
+What this does not do: move anything itself (`maintenance.membership` of each group's leader does), or end a move that
+does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
+"""
+
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from muster_coordinator.controller.balancing import Plan, PlannedMove, plan
+from muster_coordinator.controller.commands import Command, CommandResult, MovePartition, UnregisterBroker
+from muster_coordinator.controller.departures import holdings
+from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
+from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.ports import Loop
+from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
+from muster_coordinator.replica.multiraft.host import Host
+
+LOOK_MS = 1_000
+MOVES_AT_ONCE = 2
+
+
+class State(StrEnum):
+    """What the balancer is doing, for people and for the admin API."""
+
+    ELSEWHERE = "elsewhere"
+    """Another replica leads the controller's group, and balances."""
+    PAUSED = "paused"
+    QUIET = "quiet"
+    """It waits until the cluster has been whole for a while."""
+    MOVING = "moving"
+    LEVEL = "level"
+
+
+class BalancerStatus(NamedTuple):
+    state: State
+    reason: str = ""
+    """What it waits for; of a broker that cannot be emptied also why."""
+    moving: int = 0
+    """Partitions that are being moved, whoever asked for it."""
+
+
+class Submit(Protocol):
+    """`ControllerClient.submit`."""
+
+    def __call__(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None: ...
+
+
+class Balancer:
+    """See the module."""
+
+    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit, quiet_ms: int) -> None:
+        """`quiet_ms` -1: brokers are never levelled."""
+        self._loop = loop
+        self._host = host
+        self._controller = controller
+        self._submit = submit
+        self._quiet_ms = quiet_ms
+        self._whole_since_ms: int | None = None
+        """Since when every broker is connected, as seen by this leader; None: they are not, or another one leads."""
+        self._asked = 0
+        """Commands that are not answered yet."""
+        self._planned: tuple[ClusterImage, frozenset[BrokerId], bool, Plan] | None = None
+        """The last plan, and what it was made for: an image is looked through once."""
+        self.status = BalancerStatus(State.ELSEWHERE)
+
+    def start(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
+
+    def plan(self, most: int) -> Plan:
+        """What would be moved now if nothing had to be waited for, the first `most` moves."""
+        image = self._controller.cluster
+        return Plan(()) if image is None else plan(image, self._takers(image), most)
+
+    def _look(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._loop.call_at(now_ms + LOOK_MS, self._look)
+        image = self._controller.cluster
+        group = self._host.groups.get(CONTROLLER_GROUP)
+        if image is None or group is None or not group.serves or image.feature_level < MEMBERS_LEVEL:
+            self._whole_since_ms = None
+            self.status = BalancerStatus(State.ELSEWHERE)
+            return
+        lacks = not_whole(image, {self._host.broker, *self._host.peers})
+        if lacks:
+            self._whole_since_ms = None
+        elif self._whole_since_ms is None:
+            self._whole_since_ms = now_ms
+        self.status = self._carry_on(image, lacks or self._too_early(now_ms))
+
+    def _too_early(self, now_ms: int) -> str:
+        """Why brokers are not levelled yet although all are there; empty: they may be."""
+        if self._quiet_ms < 0:
+            return "levelling is switched off (muster.balancer.quiet.ms)"
+        left_ms = self._quiet_ms - (now_ms - (now_ms if self._whole_since_ms is None else self._whole_since_ms))
+        return f"all brokers have to be there for {-(-left_ms // 1_000)} s more" if left_ms > 0 else ""
+
+    def _carry_on(self, image: ClusterImage, waits: str) -> BalancerStatus:
+        """Begin what may begin now. `waits`: why brokers may not be levelled, if so."""
+        under_way = {
+            (topic.name, number)
+            for topic in image.topics.values()
+            for number, partition in enumerate(topic.partitions)
+            if partition.moves
+        }
+        if image.balancer_paused:
+            return BalancerStatus(State.PAUSED, "", len(under_way))
+        if self._asked:
+            return self.status
+        takers, may_level = self._takers(image), not waits
+        planned = self._plan_of(image, takers, may_level)
+        begun = self._begin(planned, under_way)
+        emptied = [broker for broker in sorted(image.brokers) if _is_emptied(image, broker)]
+        for broker in emptied:
+            self._let_go(image, broker)
+        stuck = "; ".join(planned.stuck)
+        if begun or under_way or emptied:
+            return BalancerStatus(State.MOVING, stuck, len(under_way) + begun)
+        if may_level:
+            return BalancerStatus(State.LEVEL, stuck)
+        return BalancerStatus(State.QUIET, "; ".join(filter(None, (stuck, waits))))
+
+    def _plan_of(self, image: ClusterImage, takers: frozenset[BrokerId], may_level: bool) -> Plan:
+        known = self._planned
+        if known is not None and known[0] is image and known[1:3] == (takers, may_level):
+            return known[3]
+        planned = plan(image, takers, MOVES_AT_ONCE, level=may_level)
+        self._planned = (image, takers, may_level, planned)
+        return planned
+
+    def _begin(self, planned: Plan, under_way: Collection[tuple[str, int]]) -> int:
+        """Ask for the planned moves that there is room for; how many there were."""
+        begun, free = 0, MOVES_AT_ONCE - len(under_way)
+        for move in planned.moves:
+            again = (move.topic, move.partition) in under_way
+            if not again and move.copies and free <= 0:
+                break
+            free -= not again and move.copies
+            begun += 1
+            self._move(move)
+        return begun
+
+    def _move(self, move: PlannedMove) -> None:
+        self._host.groups[CONTROLLER_GROUP].tell(
+            BALANCER_MOVE,
+            topic=move.topic,
+            moved_partition=move.partition,
+            voters=",".join(map(str, move.voters)),
+            reason=move.reason,
+        )
+        self._ask(MovePartition(topic_id=move.topic_id, partition=move.partition, voters=move.voters))
+
+    def _let_go(self, image: ClusterImage, broker: BrokerId) -> None:
+        self._host.groups[CONTROLLER_GROUP].tell(BROKER_EMPTIED, broker=broker)
+        self._ask(UnregisterBroker(broker=broker, replica_uuid=image.brokers[broker].replica_uuid))
+
+    def _ask(self, command: Command) -> None:
+        """What is refused, or lost, is planned anew from what the image says then."""
+
+        def done(_result: CommandResult) -> None:
+            self._asked -= 1
+
+        self._asked += 1
+        self._submit(command, deadline_ms=self._loop.monotonic_ms() + FORWARD_TIMEOUT_MS, done=done)
+
+    def _takers(self, image: ClusterImage) -> frozenset[BrokerId]:
+        """Brokers that may get replicas: connected, and with room on their disks, as far as they say."""
+        low = {*self._host.low_peers, *((self._host.broker,) if self._host.disk_low else ())}
+        return frozenset({self._host.broker, *self._host.peers} & image.brokers.keys() - low)
+
+
+def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:
+    """Why brokers are not to be levelled now; empty: the cluster is whole."""
+    for number in sorted(image.brokers):
+        broker = image.brokers[number]
+        if broker.departing:
+            continue
+        if not broker.bound:
+            return f"broker {number} waits for a new data folder"
+        if number not in connected:
+            return f"broker {number} is not connected"
+        if broker.draining:
+            return f"broker {number} is draining"
+    return ""
+
+
+def _is_emptied(image: ClusterImage, broker: BrokerId) -> bool:
+    """May the broker be unregistered, as a person wanted it to leave?"""
+    leaves = image.brokers[broker].departing and broker not in image.voters
+    return leaves and next(holdings(image, broker), None) is None
