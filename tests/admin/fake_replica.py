@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.balancing import Planner
 from muster_coordinator.controller.commands import Command, CommandResult, SetDraining
 from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, Endpoint, Partition, Routing, Topic
 from muster_coordinator.errors import Code
@@ -11,6 +12,7 @@ from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.quorum import Config
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, InstallStatus, ScrubStatus, WorkDone
@@ -154,6 +156,12 @@ class FakeReplica:
 
     def groups_to_change(self) -> int:
         return 0
+
+    def balancer_status(self) -> BalancerStatus:
+        return BalancerStatus(State.QUIET, "broker 2 is not connected", 1)
+
+    def balancer_plan(self, image: ClusterImage) -> Planner:
+        return Planner(image, image.brokers.keys() - self.down)
 
     def leaderships(self) -> int:
         return sum(1 for leader in self.leaders.values() if leader == self.broker)

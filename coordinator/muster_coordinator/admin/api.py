@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from muster_coordinator.admin.auth import TokenFile
+from muster_coordinator.admin.balancing import Balancing
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
 from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
@@ -61,6 +62,7 @@ class AdminApi:
         self._version = version
         self._stopped_entries = StoppedEntries(replica)
         self._replacement = Replacement(replica)
+        self._balancing = Balancing(replica)
         self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
@@ -74,6 +76,7 @@ class AdminApi:
         app.router.add_post("/v1/transfer", self.transfer)
         self._stopped_entries.add_to(app)
         self._replacement.add_to(app)
+        self._balancing.add_to(app)
         self._levels.add_to(app)
         return app
 

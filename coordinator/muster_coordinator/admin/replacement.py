@@ -269,24 +269,24 @@ class Replacement:
         try:
             gone = gone_of(await request.read())
         except (ValueError, RecursionError) as error:
-            return _refused(Refusal(400, "bad_request", str(error)))
+            return refused(Refusal(400, "bad_request", str(error)))
         misdirected = elsewhere(self._replica)
         if misdirected is not None:
-            return _refused(misdirected)
+            return refused(misdirected)
         for _ in range(COMMANDS_MAX):
             if not await answer_of(self._replica.when_topics_current):
-                return _refused(elsewhere(self._replica) or NOT_CURRENT)
+                return refused(elsewhere(self._replica) or NOT_CURRENT)
             # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
             refusal = elsewhere(self._replica) or judge(self._replica, broker, gone)
             if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
-                return _refused(refusal or NOT_CURRENT)
+                return refused(refusal or NOT_CURRENT)
             command = command_for(self._replica, broker, gone)
             result = await self._propose(command)
             if result.error != Code.NONE:
-                return _refused(_refusal_of(result))
+                return refused(_refusal_of(result))
             if isinstance(command, ReplaceReplica):
                 return web.json_response({"broker": broker, "gone": gone.hex(), "binding": result.value})
-        return _refused(NOT_CURRENT)
+        return refused(NOT_CURRENT)
 
     async def _propose(self, command: Command) -> CommandResult:
         deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
@@ -303,7 +303,8 @@ def _refusal_of(result: CommandResult) -> Refusal:
     return Refusal(409, "refused", result.message)
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def refused(refusal: Refusal) -> web.Response:
+    """The answer that says so."""
     document: Json = {"error": refusal.error, "message": refusal.message, **refusal.more}
     return web.json_response(document, status=refusal.status)
 

@@ -66,6 +66,7 @@ def broker_document(replica: AdminReplica, broker: Broker) -> Json:
         "broker": broker.broker,
         "alive": replica.alive(broker.broker),
         "draining": broker.draining,
+        "departing": broker.departing,
         "incarnation": broker.incarnation,
         "replica_uuid": broker.replica_uuid.hex() if broker.bound else None,
         "binding": broker.binding,

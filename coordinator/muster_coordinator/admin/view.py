@@ -7,8 +7,11 @@ Implemented by `replica.node.Node`; tests use a fake.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from muster_coordinator.controller.balancing import Planner
+from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
@@ -55,6 +58,14 @@ class AdminReplica(Surface, Protocol):
 
     def groups_to_change(self) -> int:
         """Raft groups led here that do not have the members yet that the controller wants them to have."""
+        ...
+
+    def balancer_status(self) -> BalancerStatus:
+        """What the balancer does, if this replica leads the controller's group."""
+        ...
+
+    def balancer_plan(self, image: ClusterImage) -> Planner:
+        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
         ...
 
     def leaderships(self) -> int:

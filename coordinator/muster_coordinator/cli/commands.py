@@ -2,7 +2,7 @@
 
 import typer
 
-from muster_coordinator.cli import cluster, groups, replace_replica, stopped_entries, topics
+from muster_coordinator.cli import balance, cluster, groups, replace_replica, stopped_entries, topics
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo.command import demo
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(groups.app, name="group")
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
+    balance.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
     app.command("produce")(needing("cli")(produce))
     app.command("consume")(needing("cli")(consume))

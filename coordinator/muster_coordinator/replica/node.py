@@ -10,6 +10,7 @@ do: serve listeners, or decide when the process ends (`app`).
 from collections.abc import Callable, Iterator
 
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.balancing import Planner
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
@@ -25,6 +26,7 @@ from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Voter, 
 from muster_coordinator.replica.bootstrap.recovery_file import refuse_unfinished
 from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
@@ -301,6 +303,14 @@ class Node:
     def groups_to_change(self) -> int:
         """How many Raft groups led here lack wanted members."""
         return 0 if self.formed is None else self.formed.membership.to_change()
+
+    def balancer_status(self) -> BalancerStatus:
+        """What the balancer does; `elsewhere` if this replica does not lead the controller's group."""
+        return BalancerStatus(State.ELSEWHERE) if self.formed is None else self.formed.balancer.status
+
+    def balancer_plan(self, image: ClusterImage) -> Planner:
+        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
+        return Planner(image, () if self.formed is None else self.formed.balancer.takers(image))
 
     def leaderships(self) -> int:
         """How many Raft groups this replica leads."""

@@ -78,11 +78,6 @@ class Balancer:
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
 
-    def plan(self, most: int) -> Plan:
-        """What would be moved now if nothing had to be waited for, the first `most` moves."""
-        image = self._controller.cluster
-        return Plan(()) if image is None else plan(image, self._takers(image), most)
-
     def _look(self) -> None:
         now_ms = self._loop.monotonic_ms()
         self._loop.call_at(now_ms + LOOK_MS, self._look)
@@ -118,7 +113,7 @@ class Balancer:
             return BalancerStatus(State.PAUSED, "", len(under_way))
         if self._asked:
             return self.status
-        takers, may_level = self._takers(image), not waits
+        takers, may_level = self.takers(image), not waits
         planned = self._plan_of(image, takers, may_level)
         begun = self._begin(planned, under_way)
         emptied = [broker for broker in sorted(image.brokers) if _is_emptied(image, broker)]
@@ -174,7 +169,7 @@ class Balancer:
         self._asked += 1
         self._submit(command, deadline_ms=self._loop.monotonic_ms() + FORWARD_TIMEOUT_MS, done=done)
 
-    def _takers(self, image: ClusterImage) -> frozenset[BrokerId]:
+    def takers(self, image: ClusterImage) -> frozenset[BrokerId]:
         """Brokers that may get replicas: connected, and with room on their disks, as far as they say."""
         low = {*self._host.low_peers, *((self._host.broker,) if self._host.disk_low else ())}
         return frozenset({self._host.broker, *self._host.peers} & image.brokers.keys() - low)

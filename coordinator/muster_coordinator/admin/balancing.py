@@ -1,0 +1,132 @@
+"""`/v1/balancer` and `POST /v1/replicas/{id}/decommission`: what is moved by itself, and how it is held or asked for
+(ADR 47).
+
+The plan is that of the controller's leader, since only that one sees who is connected to it; another replica answers
+421. A pause and a decommission are commands of the controller's log, which any replica passes on; a decommission is
+judged by an image that was shown to be current, and again when it is applied. What this does not do: move anything
+(`replica.maintenance.balancer` does), or say when a broker is empty: `/v1/status` has what each one holds.
+"""
+
+import json
+
+from aiohttp import web
+
+from muster_coordinator.admin.calls import answer_of, next_turn
+from muster_coordinator.admin.replacement import NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.status import Json
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.balancing import PlannedMove
+from muster_coordinator.controller.commands import Command, CommandResult, DecommissionBroker, PauseBalancer
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
+
+PLANNED_MAX = 100
+"""Moves of a plan that are shown; each is a turn of the loop."""
+NOT_CURRENT = Refusal(503, "not_known", "this replica cannot show now that its image is current; ask again")
+UNKNOWN_FATE = Refusal(503, "not_known", "it is not known whether that was committed; ask again, a repetition is safe")
+NO_LEADER = Refusal(503, "no_leader", "no controller leader is known; nothing was changed, ask again")
+
+
+def flag_of(body: bytes, name: str) -> bool:
+    """The value of `{"<name>": true}`. Raises ValueError with a message for the caller."""
+    asked: object = json.loads(body) if body.strip() else None
+    if not isinstance(asked, dict) or asked.keys() != {name} or type(asked[name]) is not bool:
+        raise ValueError(f"expected an object with {name}, true or false")
+    return bool(asked[name])
+
+
+def move_document(move: PlannedMove) -> Json:
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "replicas": list(move.voters),
+        "copies": move.copies,
+        "reason": move.reason,
+    }
+
+
+class Balancing:
+    """Handlers over one replica."""
+
+    def __init__(self, replica: AdminReplica) -> None:
+        self._replica = replica
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/v1/balancer", self.show)
+        app.router.add_post("/v1/balancer", self.pause)
+        app.router.add_post("/v1/replicas/{broker:[0-9]{1,9}}/decommission", self.decommission)
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """What the balancer does, and the first moves of what it would do if it had nothing to wait for."""
+        misdirected, image = elsewhere(self._replica), self._replica.image()
+        if misdirected is not None or image is None:
+            return refused(misdirected or NOT_FORMED)
+        planner = self._replica.balancer_plan(image)
+        moves: list[Json] = []
+        for move in planner:
+            if len(moves) == PLANNED_MAX:
+                break
+            moves.append(move_document(move))
+            await next_turn()
+        status = self._replica.balancer_status()
+        return web.json_response(
+            {
+                "state": str(status.state),
+                "reason": status.reason,
+                "paused": image.balancer_paused,
+                "moving": status.moving,
+                "planned": moves,
+                "more": len(moves) == PLANNED_MAX and next(planner, None) is not None,
+                "stuck": planner.stuck,
+            }
+        )
+
+    async def pause(self, request: web.Request) -> web.StreamResponse:
+        """Answers when it is committed that the balancer is paused, or goes on."""
+        try:
+            paused = flag_of(await request.read(), "paused")
+        except (ValueError, RecursionError) as error:
+            return refused(Refusal(400, "bad_request", str(error)))
+        refusal = await self._submit(PauseBalancer(paused=paused))
+        return web.json_response({"paused": paused}) if refusal is None else refused(refusal)
+
+    async def decommission(self, request: web.Request) -> web.StreamResponse:
+        """Answers when it is committed that the broker is to leave, or to stay. It is not empty by then."""
+        broker = BrokerId(int(request.match_info["broker"]))
+        try:
+            departing = flag_of(await request.read(), "departing")
+        except (ValueError, RecursionError) as error:
+            return refused(Refusal(400, "bad_request", str(error)))
+        if self._replica.image() is None:
+            return refused(NOT_FORMED)
+        if not await answer_of(self._replica.when_topics_current):
+            return refused(NOT_CURRENT)
+        image = self._replica.image()
+        known = None if image is None else image.brokers.get(broker)
+        if known is None:
+            return refused(Refusal(404, "no_such_replica", f"no replica of this cluster has the id {broker}"))
+        command = DecommissionBroker(broker=broker, replica_uuid=known.replica_uuid, departing=departing)
+        refusal = await self._submit(command)
+        return web.json_response({"broker": broker, "departing": departing}) if refusal is None else refused(refusal)
+
+    async def _submit(self, command: Command) -> Refusal | None:
+        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
+        result: CommandResult = await answer_of(
+            lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
+        )
+        return _refusal_of(result)
+
+
+def _refusal_of(result: CommandResult) -> Refusal | None:
+    match result.error:
+        case Code.NONE:
+            return None
+        case Code.NOT_CONTROLLER:
+            return NO_LEADER
+        case Code.REQUEST_TIMED_OUT:
+            return UNKNOWN_FATE
+        case Code.UNSUPPORTED_VERSION:
+            return Refusal(409, "feature_level", result.message)
+        case _:
+            return Refusal(409, "refused", result.message)

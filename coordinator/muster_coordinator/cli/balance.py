@@ -1,0 +1,163 @@
+"""`muster cluster balance` and `muster cluster decommission`: what is moved by itself, and who is to leave (ADR 47).
+
+The controller's leader has the plan and says what it waits for; both commands find it and follow its leadership. A
+decommission answers when it is committed that the broker is to leave; `--wait` stays until the broker has left, and
+says how much it still has. What this does not do: move anything, or end the process of a broker that has left.
+"""
+
+import time
+from typing import Annotated
+
+import typer
+
+from muster_coordinator.cli.admin_client import Json, get_json, post_json
+from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.options import (
+    DEFAULT_ADMIN,
+    DEFAULT_ADMIN_TIMEOUT_S,
+    Admin,
+    AdminTimeout,
+    DevFolder,
+    Output,
+    TokenFile,
+)
+from muster_coordinator.cli.output import Column, Format, emit_value, note, table
+
+LEADERS_MAX = 3
+"""How often a question follows the controller's leadership."""
+COMMIT_TIMEOUT_S = 15.0
+"""Longer than a replica waits for a proposal's outcome."""
+LOOK_S = 2.0
+
+_MOVES = (
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION", numeric=True),
+    Column("replicas", "REPLICAS"),
+    Column("reason", "REASON"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `muster cluster`."""
+    app.command("balance")(balance)
+    app.command("decommission")(decommission)
+
+
+def balance(
+    admin: Admin = DEFAULT_ADMIN,
+    token_file: TokenFile = None,
+    dev: DevFolder = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Move nothing by itself until it is resumed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="End a pause.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only the moves that would be made, if nothing had to be waited for.")
+    ] = False,
+    output: Output = Format.TABLE,
+    timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
+) -> None:
+    """Show what the balancer does and what it would move; pause and resume it."""
+    if pause + resume + dry_run > 1:
+        raise CliError(Exit.USAGE, "--pause, --resume and --dry-run exclude each other")
+    addresses, token = access(admin, token_file, dev)
+    first = first_status(addresses, token, timeout)
+    if pause or resume:
+        _post(first, "/v1/balancer", token, {"paused": pause})
+        print("the balancer is paused" if pause else "the balancer goes on")
+        return
+    document = _of_the_leader(first, token, timeout)
+    if output is not Format.TABLE:
+        emit_value(document, output)
+        return
+    if not dry_run:
+        reason = f": {document['reason']}" if document["reason"] else ""
+        print(f"balancer {document['state']}{reason}; {document['moving']} partitions are being moved")
+    _print_plan(document)
+
+
+def decommission(
+    replica: Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the one that is to leave.")],
+    admin: Admin = DEFAULT_ADMIN,
+    token_file: TokenFile = None,
+    dev: DevFolder = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="It is to stay after all.")] = False,
+    wait: Annotated[
+        int, typer.Option("--wait", metavar="S", min=0, help="Seconds to wait until it has left; 0: do not wait.")
+    ] = 0,
+    timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
+) -> None:
+    """Have a broker emptied, and then leave the cluster for good."""
+    addresses, token = access(admin, token_file, dev)
+    first = first_status(addresses, token, timeout)
+    _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": not cancel})
+    if cancel:
+        print(f"broker {replica} is to stay; what was moved away comes back when brokers are levelled")
+        return
+    print(f"broker {replica} is to leave: its replicas are moved away, then it is unregistered")
+    if wait and not _left(replica, addresses, token, timeout, time.monotonic() + wait):
+        raise CliError(Exit.UNREACHABLE, f"broker {replica} has not left within {wait} s; it goes on")
+    if wait:
+        print(f"broker {replica} has left; end its process and remove its data folder")
+
+
+def _left(replica: int, addresses: list[str], token: str, timeout_s: float, until_s: float) -> bool:
+    """Wait until the broker is not registered any more, telling what the balancer waits for when that changes."""
+    told = ""
+    while time.monotonic() < until_s:
+        try:
+            first = first_status(addresses, token, timeout_s)
+            if replica not in [one["broker"] for one in first["brokers"]]:
+                return True
+            document = _of_the_leader(first, token, timeout_s)
+            said = f"{document['state']}, {len(document['planned'])}{'+' if document['more'] else ''} moves to go"
+            said += f": {document['reason']}" if document["reason"] else ""
+        except CliError as error:
+            said = f"not known now: {error}"
+        if said != told:
+            note(said)
+            told = said
+        time.sleep(LOOK_S)
+    return False
+
+
+def _post(first: Json, path: str, token: str, body: Json) -> None:
+    """Ask the replica that this status is of: any one passes a command on. Raises CliError with its answer."""
+    address = next((one["admin"] for one in first["brokers"] if one["broker"] == first["broker"]), "")
+    if not address:
+        raise CliError(Exit.UNREACHABLE, f"replica {first['broker']} has not registered an admin address")
+    status, answer = post_json(address, path, token, COMMIT_TIMEOUT_S, body)
+    _accepted(status, answer, address)
+
+
+def _of_the_leader(first: Json, token: str, timeout_s: float) -> Json:
+    """The answer of the controller's leader, wherever it is by now. Raises CliError."""
+    leader = first["controller"]["leader"]
+    address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
+    if not address:
+        raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
+    for _ in range(LEADERS_MAX):
+        status, answer = get_json(address, "/v1/balancer", token, timeout_s)
+        if status != 421:
+            return _accepted(status, answer, address)
+        address = answer["admin"]
+    raise CliError(Exit.UNREACHABLE, "the leadership of the controller's group moves; ask again")
+
+
+def _accepted(status: int, answer: Json, address: str) -> Json:
+    """The answer of a request that was carried out. Raises CliError with its words."""
+    if status == 200:
+        return answer
+    code = {404: Exit.NOT_FOUND, 503: Exit.UNREACHABLE}.get(status, Exit.REFUSED)
+    raise CliError(code, answer.get("message", f"{address} answers HTTP {status}"))
+
+
+def _print_plan(document: Json) -> None:
+    for one in document["stuck"]:
+        note(one)
+    rows = [{**move, "replicas": ",".join(map(str, move["replicas"]))} for move in document["planned"]]
+    if not rows:
+        print("nothing is to be moved: brokers are level")
+        return
+    print(table(rows, _MOVES))
+    if document["more"]:
+        note(f"these are the first {len(rows)} moves; there are more")
