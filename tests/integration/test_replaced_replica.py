@@ -21,7 +21,11 @@ from tests.integration.failover_load import records_of
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 TOPIC, GROUP = "kept", "readers"
-SETTINGS = {"muster.segment.flush.ms": "500", "muster.leadership.takeback.ms": "1000"}
+SETTINGS = {
+    "muster.segment.flush.ms": "500",
+    "muster.leadership.takeback.ms": "1000",
+    "muster.balancer.quiet.ms": "-1",
+}
 REPLACED_SECONDS_MAX = 60
 
 

@@ -146,6 +146,8 @@ def _setup(seed: str, rand: random.Random) -> Setup:
         "offsets_segment_bytes": rand.choice((8 * KIB, 64 * KIB, 1 << 26)),
         "segment_flush_ms": rand.choice((200, 2_000, 30_000)),
         "takeback_ms": rand.choice((2_000, 30_000)),
+        # Drawn apart, so that it leaves all other draws of a seed as they were.
+        "balancer_quiet_ms": random.Random(f"{seed}/balancer").choice((-1, 500, 2_000)),
     }
     return Setup(
         seed=seed,
