@@ -221,6 +221,16 @@ def test_seven_brokers_in_three_racks_are_level_in_each_rack() -> None:
     assert max(led.values()) - min(led.values()) <= 1
 
 
+def test_preference_goes_through_others_where_two_brokers_share_no_partition() -> None:
+    """Broker 0 is preferred by three partitions and broker 3 by none, and none is on both."""
+    image = image_of([""] * 5, [(0, 1, 2)] * 3 + [(1, 3, 4)] * 2 + [(2, 3, 4)] * 2 + [(4, 1, 2)])
+    moves = tuple(balancing.Planner(image, image.brokers)._level_leaders())
+    after = carried_out(image, Plan(moves))
+    assert sorted(leaders(after).values()) == [1, 1, 2, 2, 2]
+    assert [set(move.voters) for move in moves] == [set(partitions_of(image)[move.partition].voters) for move in moves]
+    assert not could_be_led_more_evenly(after, range(5))
+
+
 def test_a_partition_on_its_way_is_left_alone_unless_it_is_on_its_way_to_one_that_is_to_leave() -> None:
     image = image_of(["", "", "", "", ""], [(0, 1, 2)] * 4)
     moving = move_partition(image, partitions_of(image)[0], ids(0, 1, 3))

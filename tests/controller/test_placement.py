@@ -201,6 +201,16 @@ def test_a_broker_without_a_folder_or_a_registration_takes_none() -> None:
     )
 
 
+def test_a_broker_that_is_to_leave_takes_none() -> None:
+    image = cluster(["", "", "", ""])
+    leaving = replace(image.brokers[BrokerId(1)], departing=True)
+    image = replace(image, brokers={**image.brokers, BrokerId(1): leaving})
+    assert all(1 not in brokers for brokers in placed(image, 8, 3).partitions)
+    assert place(image, NONE, 1, 5) == Unplaceable(
+        Reason.BROKERS, "5 replicas need as many brokers; 3 can take one: broker 1 is to leave"
+    )
+
+
 @pytest.mark.parametrize("factor", [-2, 0, 2, 4, 6, 7])
 def test_a_partition_has_one_three_or_five_replicas(factor: int) -> None:
     said = f"a partition has 1, 3 or 5 replicas, not {factor}"

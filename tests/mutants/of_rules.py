@@ -4,6 +4,7 @@ As `catalogue`, but nothing is drawn: the test that is to notice a mutant is nam
 Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/raft-rules.md` lists both by rule.
 """
 
+from tests.mutants.of_balancer import BALANCER_MUTANTS
 from tests.mutants.of_bindings import BINDING_MUTANTS
 from tests.mutants.of_departures import DEPARTURE_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
@@ -162,6 +163,7 @@ RULE_MUTANTS = (
     *MOVES_MUTANTS,
     *PLACEMENT_MUTANTS,
     *DEPARTURE_MUTANTS,
+    *BALANCER_MUTANTS,
     *RECOVERY_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",

@@ -17,7 +17,7 @@ from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.image import PEER_LISTENER, ClusterImage, Endpoint
 from muster_coordinator.errors import StorageFailed
-from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
+from muster_coordinator.events import BALANCER_MOVE, DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.replica.group_manager import (
@@ -129,6 +129,8 @@ class Life:
             self.cluster.marks.add("a full disk was noticed")
         elif event.kind is DISK_HAS_ROOM:
             self.cluster.marks.add("a disk had room again")
+        elif event.kind is BALANCER_MOVE:
+            self.cluster.marks.add("the balancer moved a partition")
 
     # wires.ServerEnd
 

@@ -10,7 +10,7 @@ first.
 import random
 from collections.abc import Callable, Iterator
 
-from muster_coordinator.controller.commands import CommandResult, MovePartition
+from muster_coordinator.controller.commands import CommandResult, MovePartition, PauseBalancer
 from muster_coordinator.controller.image import ClusterImage, Partition
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
@@ -71,7 +71,7 @@ class Moves:
             if not replica.emptied and (known := image.brokers.get(replica.broker)) is not None and known.bound
         ]
 
-    def _ask(self, command: MovePartition, mark: str) -> None:
+    def _ask(self, command: MovePartition | PauseBalancer, mark: str) -> None:
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
         if leader is None or leader.life is None:
             return
@@ -86,8 +86,16 @@ class Moves:
         )
 
     def heal(self) -> None:
+        """From now on nothing is moved by itself either (ADR 47), so that what is under way comes to an end."""
         if self.enabled:
+            self._pause()
             self._finish()
+
+    def _pause(self) -> None:
+        image = self._image()
+        if image is None or not image.balancer_paused:
+            self._ask(PauseBalancer(paused=True), "the balancer was paused")
+            self._after(EVERY_MS[0], self._pause)
 
     def _finish(self) -> None:
         """Nothing is to be on a broker that does not come back, now that nobody is about to replace one."""
@@ -110,6 +118,8 @@ class Moves:
         image = self._image()
         if image is None:
             return ["nobody leads the controller's group"]
+        if not image.balancer_paused:
+            return ["the balancer goes on"]
         found = []
         lost = {replica.broker for replica in self.cluster.everyone if replica.emptied}
         for _, index, place in _places(image):

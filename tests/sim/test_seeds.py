@@ -51,6 +51,8 @@ REACHED = (
     "partitions were added",
     "retention took records",
     "static restart",
+    "the balancer moved a partition",
+    "the balancer was paused",
     "told it is no member",
     "two segments",
     "two WAL files",

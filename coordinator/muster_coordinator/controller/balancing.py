@@ -234,16 +234,16 @@ class Planner(Iterator[PlannedMove]):
 
     def _path_from(self, start: BrokerId, shared: Mapping[BrokerId, Mapping[BrokerId, _Place]]) -> list[_HandOver]:
         came: dict[BrokerId, _HandOver] = {}
-        waiting = deque([start])
-        while waiting:
-            giver = waiting.popleft()
+        reached = deque([start])
+        while reached:
+            giver = reached.popleft()
             for taker, place in shared[giver].items():
                 if taker == start or taker in came or taker not in self._led:
                     continue
                 came[taker] = _HandOver(place, giver, taker)
                 if self._led[start] - self._led[taker] > DIFFERENCE_MAX:
                     return _way(came, start, taker)
-                waiting.append(taker)
+                reached.append(taker)
         return []
 
     # Taking a move as done.
