@@ -45,8 +45,8 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: a broker without a folder is chosen",
         "controller.placement",
-        "        if broker.bound\n    ]\n    if len(usable)",
-        "    ]\n    if len(usable)",
+        "broker is not None and broker.bound and not broker.departing\n",
+        "broker is not None and not broker.departing\n",
         PLACEMENT + "test_a_broker_without_a_folder_or_a_registration_takes_none",
     ),
     one(
