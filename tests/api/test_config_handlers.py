@@ -181,7 +181,12 @@ def test_throttles_of_moves_may_be_removed_from_brokers_since_none_is_set() -> N
     assert alter(surface, *rates, change("replica.alter.log.dirs.io.max.bytes.per.second", 1, None), kind=BROKER) == 0
     assert alter(surface, rates[0], change("follower.replication.throttled.rate", 0, "9"), kind=BROKER) == 44
     assert alter(surface, rates[0], change("log.dirs", 1, None), kind=BROKER) == 44
-    assert alter(surface, change("leader.replication.throttled.replicas", 1, None)) == 0, "of a topic"
+    lists = [change(f"{which}.replication.throttled.replicas", 1, None) for which in ("leader", "follower")]
+    assert alter(surface, *lists) == 0, "of a topic"
+    assert alter(surface, *lists, name=OFFSETS_TOPIC) == 0, "of the offsets topic, which has no other changes"
+    assert alter(surface, lists[0], change("retention.ms", 1, None), name=OFFSETS_TOPIC) == 44
+    assert alter(surface, change("leader.replication.throttled.replicas", 0, "0:1"), name=OFFSETS_TOPIC) == 44
+    assert alter(surface, lists[0], kind=BROKER) == 44
     assert surface.commands == []
 
 

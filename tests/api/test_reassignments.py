@@ -130,15 +130,17 @@ def test_a_broker_that_waits_for_a_folder_is_39() -> None:
     assert refusal(surface, (0, 1, 3)) == (39, "broker 3 waits for a new data folder")
 
 
-def test_what_does_not_exist_is_3_and_what_belongs_to_the_coordinator_is_refused_in_words() -> None:
+def test_what_does_not_exist_is_3() -> None:
     assert refusal(six(), (0,), "nope") == (3, "there is no topic nope")
     for number in (3, -1, 2**31 - 1):
         assert refusal(six(), (0,), number=number) == (3, f"topic orders has 3 partitions, and no {number}")
-    assert refusal(six(), (3, 4, 5), OFFSETS_TOPIC) == (
-        44,
-        f"{OFFSETS_TOPIC} belongs to the coordinator, and cannot be moved yet",
-    )
-    assert refusal(six(), None, OFFSETS_TOPIC)[0] == 44
+
+
+def test_an_offsets_partition_moves_like_any_other() -> None:
+    surface = six()
+    assert codes(alter(surface, (OFFSETS_TOPIC, 1, (3, 4, 5)))) == {(OFFSETS_TOPIC, 1): 0}
+    (command,) = surface.commands
+    assert command == MovePartition(topic_id=b"__consumer_offse", partition=1, voters=(3, 4, 5))
 
 
 def test_below_its_level_nothing_is_moved() -> None:

@@ -1,5 +1,7 @@
 """Where a partition is to be (ADR 42): the rules of moves, and that nobody who may be a voter is ever let go."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,11 +120,24 @@ def test_the_replication_factor_changes_by_a_move() -> None:
         (move(3, partition=-1), Code.UNKNOWN_TOPIC_OR_PARTITION, "has 2 partitions"),
         (complete(0, 1, 2, partition=7), Code.UNKNOWN_TOPIC_OR_PARTITION, "has 2 partitions"),
         (MovePartition(topic_id=b"x" * 16, partition=0, voters=ids(3)), Code.UNKNOWN_TOPIC_ID, "no topic"),
-        (MovePartition(topic_id=OFFSETS_TOPIC_ID, partition=0, voters=ids(3)), Code.POLICY_VIOLATION, OFFSETS_TOPIC),
+        (MovePartition(topic_id=OFFSETS_TOPIC_ID, partition=0, voters=ids(9)), Code.INVALID_REPLICA_ASSIGNMENT, "9 is"),
     ],
 )
 def test_what_cannot_be_is_refused(command: MovePartition | CompleteMove, code: Code, words: str) -> None:
     assert words in refused(grown(), command, code)
+
+
+def test_offsets_partitions_move_like_others() -> None:
+    log = grown()
+    before = log.cluster.topics[OFFSETS_TOPIC]
+    assert not log.apply(MovePartition(topic_id=OFFSETS_TOPIC_ID, partition=1, voters=ids(3, 1, 2))).error
+    moving = log.cluster.topics[OFFSETS_TOPIC].partitions[1]
+    assert (moving.voters, moving.moves, set(moving.holders)) == (ids(3, 1, 2), True, {0, 1, 2, 3})
+    assert not log.apply(CompleteMove(topic_id=OFFSETS_TOPIC_ID, partition=1, voters=ids(3, 1, 2))).error
+    after = log.cluster.topics[OFFSETS_TOPIC]
+    assert after.partitions[1] == replace(before.partitions[1], move=Move(ids(3, 1, 2)))
+    assert (after.partitions[0], after.partitions[2:]) == (before.partitions[0], before.partitions[2:])
+    assert after.internal
 
 
 def test_nothing_is_moved_to_a_broker_without_a_folder_and_away_from_it_it_is() -> None:

@@ -3,6 +3,7 @@
 from tests.mutants.rule_mutant import one
 
 MOVES = "replica.test_moves."
+OFFSETS = "replica.test_offsets_moves."
 
 MOVES_MUTANTS = (
     one(
@@ -22,8 +23,8 @@ MOVES_MUTANTS = (
     one(
         "ADR 42: what a removed replica promised is remembered by nobody",
         "replica.partitions.moved_away",
-        "self._wal.suspend(number, True)",
-        "self._wal.suspend(number, False)",
+        "wal.suspend(number, True)",
+        "wal.suspend(number, False)",
         MOVES + "test_a_partition_moves_with_all_that_was_acknowledged_and_leaves_nothing_behind",
     ),
     one(
@@ -64,8 +65,50 @@ MOVES_MUTANTS = (
     one(
         "ADR 42: a start leaves what a crash has left",
         "replica.group_manager",
-        "                    if number in self._topics or number in self._unclaimed:\n",
-        "                    if number in self._topics:\n",
+        "                    if number in self._topics or number in self._unclaimed or number in self.logs:\n",
+        "                    if number in self._topics or number in self.logs:\n",
         MOVES + "test_a_start_removes_what_is_elsewhere_by_its_checkpoint",
+    ),
+    one(
+        "ADR 45: a founder begins a group anew that was moved away from it",
+        "replica.group_manager",
+        "        return wal.may_lack_groups or not wal.is_suspended(number)\n",
+        "        return True\n",
+        OFFSETS + "test_a_founder_that_was_let_go_does_not_begin_the_group_anew_at_a_start",
+    ),
+    one(
+        "ADR 45: founders wait for an image that nobody can give them",
+        "replica.group_manager",
+        "        return wal.may_lack_groups or not wal.is_suspended(number)\n",
+        "        return False\n",
+        OFFSETS + "test_founders_begin_their_groups_before_there_is_an_image",
+    ),
+    one(
+        "ADR 45: an offsets partition's replica is looked for in the topics' WAL",
+        "replica.group_manager",
+        "        return self._offsets_writer if number < self._first_topic_group() else self.topics_writer\n",
+        "        return self.topics_writer\n",
+        OFFSETS + "test_a_founder_that_was_let_go_does_not_begin_the_group_anew_at_a_start",
+    ),
+    one(
+        "ADR 45: what a removed coordinator counted is forgotten",
+        "replica.group_manager",
+        "            self.past_stats = summed((self.past_stats, shard.shard.stats))\n",
+        "",
+        OFFSETS + "test_an_offsets_partition_moves_with_all_that_was_acknowledged_and_leaves_nothing_behind",
+    ),
+    one(
+        "ADR 45: a coordinator that comes later knows no deleted topics",
+        "replica.group_manager",
+        "            machine.topic_deleted(topic_id)\n",
+        "            pass\n",
+        OFFSETS + "test_a_shard_that_comes_later_knows_which_topics_were_deleted",
+    ),
+    one(
+        "ADR 45: a replica that was let go forgets who coordinates",
+        "replica.multiraft.host",
+        "        if deleted:\n            self.leaders.forget(group.number)\n",
+        "        if deleted or not deleted:\n            self.leaders.forget(group.number)\n",
+        OFFSETS + "test_every_broker_names_the_coordinator_within_a_second_of_the_move",
     ),
 )

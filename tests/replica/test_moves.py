@@ -5,57 +5,33 @@ move is completed.
 """
 
 import random
-from collections.abc import Mapping
 
 import pytest
-from muster_coordinator.controller.commands import AllocateProducerIds, DeleteTopic, MovePartition
-from muster_coordinator.controller.image import Partition
+from muster_coordinator.controller.commands import AllocateProducerIds, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.events import MOVE_COMPLETE, REPLICA_REMOVED
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
-from muster_coordinator.replica.group_manager import NOT_SUSPENDED, SUSPENDED, TOPICS_WAL
+from muster_coordinator.replica.folders import CHECKPOINTS
+from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.storage.checkpoint import checkpoint_name
 
 from tests.replica.cluster import SimCluster, produce_when_room
-from tests.replica.serving_cluster import GROUPS, TOPIC_ID, formed
-from tests.sim.loop import Latency, unexpected
-
-GROUP = GroupNo(GROUPS[-1])
-"""The topic's."""
-FOUNDERS = (0, 1, 2)
-NEW = (7, 8, 9)
-SMALL = {"checkpoint_bytes": 2_000, "trailing_entries": 1, "segment_flush_ms": 100}
-
-
-def cluster_of_six(seed: int = 1, **settings: int) -> SimCluster:
-    cluster = formed(seed, **settings)
-    cluster.notice = suspensions_only
-    for broker in NEW:
-        cluster.add(broker)
-    cluster.wait_ready()
-    return cluster
-
-
-def suspensions_only(what: str, details: Mapping[str, object], error: BaseException | None) -> None:
-    """A start may find a replica that stood aside before its image says that the partition was moved."""
-    if what not in (SUSPENDED, NOT_SUSPENDED):
-        unexpected(what, details, error)
-
-
-def partition(cluster: SimCluster, broker: int | None = None) -> Partition:
-    """As the furthest image has it, or this broker's."""
-    nodes = cluster.nodes.values() if broker is None else (cluster.nodes[broker],)
-    images = [image for node in nodes if (image := node.image()) is not None]
-    return max(images, key=lambda image: image.applied).topics["t"].partitions[0]
-
-
-def move(cluster: SimCluster, *voters: int) -> None:
-    """Without voters: back to where it was."""
-    command = MovePartition(topic_id=TOPIC_ID, partition=0, voters=tuple(map(BrokerId, voters)))
-    result = cluster.submit(cluster.wait_leader(0), command)
-    assert result.error == Code.NONE, result
+from tests.replica.moving import (
+    FOUNDERS,
+    NEW,
+    SMALL,
+    await_moved,
+    await_told,
+    cluster_of_six,
+    move,
+    partition,
+    traces,
+    wal_of,
+)
+from tests.replica.moving import TOPIC_GROUP as GROUP
+from tests.replica.serving_cluster import TOPIC_ID
+from tests.sim.loop import Latency
 
 
 class Records:
@@ -94,51 +70,6 @@ class Records:
     def _states(self, holders: tuple[int, ...]) -> set[tuple[int, str]]:
         nodes = [self.cluster.nodes[broker] for broker in holders]
         return {(node.host.groups[GROUP].applied, str(node.state_hash(GROUP))) for node in nodes}
-
-
-def traces(cluster: SimCluster, broker: int) -> list[str]:
-    folders = tuple(f"{kind}/{GROUP}" for kind in (SEGMENTS, CHECKPOINTS))
-    return [name for name in cluster.disks[broker].files() if name.startswith(folders)]
-
-
-def await_moved(cluster: SimCluster, *voters: int, ms: float = 120_000) -> None:
-    """Until the move is complete, these and nobody else have a replica, and the others have nothing of it."""
-
-    def done() -> bool:
-        for broker, node in cluster.nodes.items():
-            here = partition(cluster, broker)
-            group = node.host.groups.get(GROUP)
-            if here.moves or here.voters != voters or (group is not None) is not (broker in voters):
-                return False
-            if group is None and (traces(cluster, broker) or GROUP in node.group_manager.states):
-                return False
-            if group is not None and (set(group.core.config.everyone()) != set(voters) or group.suspended):
-                return False
-        return True
-
-    try:
-        cluster.world.run_until(f"the partition on {voters}", done, ms)
-    except AssertionError:
-        told = {
-            broker: (held.core.status(), node.formed and node.formed.membership.held_up)
-            for broker, node in cluster.nodes.items()
-            if (held := node.host.groups.get(GROUP)) is not None
-        }
-        raise AssertionError(f"{partition(cluster)}, {told}") from None
-
-
-def await_told(cluster: SimCluster, broker: int, *voters: int) -> None:
-    """Until this broker has applied the end of the move to these."""
-
-    def told() -> bool:
-        here = partition(cluster, broker)
-        return here.voters == voters and not here.moves
-
-    cluster.world.run_until("the end of the move", told, 120_000)
-
-
-def wal_of(cluster: SimCluster, broker: int):
-    return cluster.nodes[broker].group_manager.topics_writer.wal
 
 
 def test_a_partition_moves_with_all_that_was_acknowledged_and_leaves_nothing_behind() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 
 from tests.sim.check_churn import ChurnCheck
@@ -50,11 +50,9 @@ class Churn:
         if image is None:
             return down or ["no image"]
         of_topics = [partition for t in image.topics.values() for partition in t.partitions]
-        offsets = {GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.cluster.setup.partitions)}
         found = []
         for replica in (*self.cluster.voters(), *self.cluster.observers):
             wanted = {CONTROLLER_GROUP, *(one.group for one in of_topics if replica.broker in one.holders)}
-            wanted |= offsets if replica not in self.cluster.observers else set()
             what = left_over(wanted, replica.node.host.groups, replica.disk.files())
             found += [f"{replica.broker}: {one}" for one in what]
         return found

@@ -483,11 +483,11 @@ class Cluster:
         return max(images, key=lambda image: image.applied, default=None)
 
     def holders(self, number: GroupNo) -> list[Replica]:
-        """Who is to have a replica of the group once all is settled: a topic's partition may have been moved."""
+        """Who is to have a replica of the group once all is settled: a partition may have been moved."""
         image = self.image()
         for topic in () if image is None else image.topics.values():
             for partition in topic.partitions:
-                if partition.group == number and not topic.internal:
+                if partition.group == number:
                     found = [self.everyone[broker] for broker in partition.voters]
                     return [replica for replica in found if not replica.emptied]
         return [*self.voters(), *(self.observers if number == CONTROLLER_GROUP else ())]
@@ -496,7 +496,7 @@ class Cluster:
         """Every Raft group has a leader that serves."""
         numbers = [GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.setup.partitions)]
         return all(
-            any((held := replica.node.host.groups.get(number)) is not None and held.serves for replica in self.up())
+            any((held := replica.node.host.groups.get(number)) is not None and held.serves for replica in self.all_up())
             for number in numbers
         )
 

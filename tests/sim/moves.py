@@ -1,5 +1,6 @@
-"""Somebody moves partitions between the brokers while anything else happens (ADR 42), and changes their mind. Where
-topics are placed (ADR 44), also without moves, their replicas are in the end where they were placed and nowhere else.
+"""Somebody moves partitions between the brokers while anything else happens (ADR 42, ADR 45), and changes their mind.
+Where topics are placed (ADR 44), also without moves, their replicas are in the end where they were placed and nowhere
+else.
 
 Moves are made only where brokers join a cluster of three: its groups have three replicas, and one broker at most is
 harmed at a time; so a group never loses more than a minority. When all is healed every move must be completed, with
@@ -135,6 +136,5 @@ class Moves:
 
 def _places(image: ClusterImage) -> Iterator[tuple[bytes, int, Partition]]:
     for topic in image.topics.values():
-        if not topic.internal:
-            for index, partition in enumerate(topic.partitions):
-                yield topic.topic_id, index, partition
+        for index, partition in enumerate(topic.partitions):
+            yield topic.topic_id, index, partition

@@ -153,11 +153,11 @@ class Replacements:
         return own == [known.member] and known.member in config.voters and not config.outgoing
 
     def _holders(self, group: GroupNo) -> tuple[BrokerId, ...]:
-        """By the controller's image; of a group that does not move all who formed the cluster."""
+        """By the controller's image; of the controller's group all who formed the cluster."""
         image = self._image()
         for topic in () if image is None else image.topics.values():
             for partition in topic.partitions:
-                if partition.group == group and not topic.internal:
+                if partition.group == group:
                     return partition.holders
         return tuple(replica.broker for replica in self.cluster.replicas)
 

@@ -33,6 +33,7 @@ _THROTTLES = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )  # fmt: skip
+_TOPIC_THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 Overrides = tuple[tuple[str, str], ...]
 Change = Callable[[Topic, tuple[Value, ...]], Overrides]
 """A topic's overrides after the changes of a request; raises ApiError when these are not valid."""
@@ -162,12 +163,14 @@ class AlterConfigs:
             if code is not Code.NONE:
                 raise ApiError(code)
             if resource.resource_type == BROKER:
-                if change is _changed and _removes_throttles(resource.configs):
+                if change is _changed and _removes(resource.configs, _THROTTLES):
                     return None
                 raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
         topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
+            if change is _changed and _removes(resource.configs, _TOPIC_THROTTLES):
+                return None
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
         return AlterTopicConfigs(
             topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs)
@@ -213,8 +216,8 @@ def _replaced(topic: Topic, wanted: tuple[Value, ...]) -> Overrides:
     return _judged(overrides, topic)
 
 
-def _removes_throttles(changes: tuple[Value, ...]) -> bool:
-    return all(change.config_operation == _DELETE and change.name in _THROTTLES for change in changes)
+def _removes(changes: tuple[Value, ...], names: frozenset[str]) -> bool:
+    return all(change.config_operation == _DELETE and change.name in names for change in changes)
 
 
 def _refuse_twice(changes: tuple[Value, ...]) -> None:

@@ -187,8 +187,6 @@ def _existing(image: ClusterImage | None, name: str, number: int) -> tuple[Topic
     topic = None if image is None else image.topics.get(name)
     if image is None or topic is None:
         raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-    if topic.internal:
-        raise ApiError(Code.POLICY_VIOLATION, f"{name} belongs to the coordinator, and cannot be moved yet")
     if not 0 <= number < len(topic.partitions):
         raise ApiError(
             Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} has {len(topic.partitions)} partitions, and no {number}"

@@ -153,7 +153,7 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
         case ReplaceReplica():
             return _replace(cluster, command)
         case MovePartition() | CompleteMove():
-            return _moved(cluster, _user_topic(cluster, command.topic_id), command)
+            return _moved(cluster, _topic(cluster, command.topic_id), command)
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             return _depart(cluster, command), DONE
         case RecoverCluster():
@@ -466,12 +466,16 @@ def _moved(
 
 
 def _user_topic(cluster: ClusterImage, topic_id: bytes) -> Topic:
+    topic = _topic(cluster, topic_id)
+    require(not topic.internal, Code.POLICY_VIOLATION, f"{topic.name} is managed by the cluster itself")
+    return topic
+
+
+def _topic(cluster: ClusterImage, topic_id: bytes) -> Topic:
     name = cluster.names_by_id.get(topic_id)
     if name is None:
         raise MisfitError(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
-    topic = cluster.topics[name]
-    require(not topic.internal, Code.POLICY_VIOLATION, f"{name} is managed by the cluster itself")
-    return topic
+    return cluster.topics[name]
 
 
 def _require_fresh_id(topic_id: bytes) -> None:

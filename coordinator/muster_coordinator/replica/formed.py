@@ -99,8 +99,7 @@ class FormedNode:
         self.membership = Membership(loop, host, machine, self.client.submit)
         self.balancer = Balancer(loop, host, machine, self.client.submit, settings.balancer_quiet_ms)
         confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
-        wal_writer = self.group_manager.topics_writer
-        self._moved_away = MovedAway(loop, host, wal_writer, self.group_manager, confirmed.wait)
+        self._moved_away = MovedAway(loop, host, self.group_manager, confirmed.wait)
         controller.watch(confirmed.moved)
         controller.watch(self._moved_away.look)
         self._seats = Seats(controller, net, seats_told, notice)

@@ -1,8 +1,9 @@
 """The Raft groups of one replica: recovered at start, made for new topics, removed with deleted ones.
 
 Problem: a replica must hold exactly the groups that its cluster has given it, each recovered to a state that keeps all
-its promises, through crashes at any point. Mechanism: group 0 (controller) and, at the brokers that formed the cluster,
-groups 1..N (offsets partitions) follow from the formed record, groups of topic partitions from the controller's image.
+its promises, through crashes at any point. Mechanism: group 0 (controller) follows from the formed record, the groups
+of all partitions from the controller's image. The offsets partitions' groups 1..N begin before there is any image, on
+the folders that formed the cluster, and follow it from then on.
 A group is made from its WAL: hard state and entries, the newest checkpoint for the state machine, the recovery point
 for the segments; the entries after them are replayed by the ordinary apply path (decision 2). A deleted group is
 dropped from its WAL first, and its folders are deleted when that is durable, because a start that finds the group in
@@ -16,13 +17,14 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.controller.commands import FormCluster
-from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
+from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Partition, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.controller.transitions import rotated
 from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
-from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo, member_no
+from muster_coordinator.groups.stats import ShardStats, summed
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.raft.members import Placed
@@ -45,7 +47,7 @@ from muster_coordinator.replica.snapshots.damage import Damage
 from muster_coordinator.replica.snapshots.group_making import GroupMaker, MakeMachine, Recovery
 from muster_coordinator.replica.snapshots.install_payload import Offer
 from muster_coordinator.replica.snapshots.staging import Staged
-from muster_coordinator.storage.contract import GroupWrites
+from muster_coordinator.storage.contract import GroupWrites, WalStore
 from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.wal import Wal
 from muster_coordinator.topics.partition import TopicPartition
@@ -127,20 +129,24 @@ class GroupManager:
         self.logs: dict[GroupNo, LogView] = {}
         self.states: dict[GroupNo, PartitionState] = {}
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
-        """Topic groups that exist here or are being made -> (topic, the partition's index)."""
+        """Groups of the image's partitions that exist here or are being made -> (topic, the partition's index)."""
         self._elsewhere: set[GroupNo] = set()
-        """Topic groups of the image that are on other replicas only."""
+        """Groups of the image's partitions that are on other replicas only."""
         self._leaving: set[GroupNo] = set()
         """Those of them that still have something here: the partition was moved (`partitions.moved_away`)."""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
-        """Topic group -> (segment.bytes, segment.ms) as configured now."""
+        """Group -> (segment.bytes, segment.ms) as configured now."""
+        self.past_stats = ShardStats()
+        self.past_requests = 0
+        """What the shards did, and how many requests they got, that were moved away since the start: no counter of this
+        replica falls when one goes."""
         self._unwritten: list[PartitionState] = []
         self._damaged: list[WalWriter] = []
         """Those in whose WAL this start has found damage."""
         self._proven: dict[WalWriter, int] = {}
         """Writer -> its number of batches at the last proof."""
         self._unmade = False
-        """Topic groups that the WAL does not know wait until the controller group has caught up."""
+        """Groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
         """Groups that the start found in the WAL or on disk and that are not in the image applied so far."""
         self.troubled: dict[GroupNo, Offer | None] = {}
@@ -153,19 +159,23 @@ class GroupManager:
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
-        self.making = TopicMaking(loop, disk, made=self._make_topic, fatal=host.fatal, notice=notice)
+        self.making = TopicMaking(loop, disk, made=self._make_partition, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
         self.controller = self._make_controller(controller)
         self.image = controller.cluster
-        if settings.broker in record.brokers():
-            for partition in range(record.offsets_partitions):
+        self._begin()
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Make what is here, as far as the record and the image at the start tell."""
+        for partition in range(self.record.offsets_partitions):
+            if self._begins_at_once(partition):
                 self._make_shard(partition)
         if self.image is not None:
             self._follow(None, self.image)
             self.making.open_known()
-
-    # -- start -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start checkpoints, and the timers that write appended batches to files and make proofs durable."""
@@ -240,16 +250,33 @@ class GroupManager:
         self._track(group, controller, None)
         return controller
 
-    def _make_shard(self, partition: int) -> None:
+    def _begins_at_once(self, partition: int) -> bool:
+        """Is this offsets partition's group made at the start, whatever image there will be? On a folder that formed
+        the cluster it is there from the beginning, so that the cluster can form. One that is suspended may have been
+        moved away and dropped (ADR 45): it waits for an image that says so, or shows that it is missing. Where the WAL
+        may have lost groups, each is suspended, and made so, as the controller's is that could give an image."""
+        broker, number = self._settings.broker, GroupNo(FIRST_OFFSETS_GROUP + partition)
+        if broker not in self.record.brokers() or self._host.member != member_no(broker, 0):
+            return False
+        if self.image is not None and broker not in self.image.topics[OFFSETS_TOPIC].partitions[partition].holders:
+            return False
+        wal = self._offsets_writer.wal
+        return wal.may_lack_groups or not wal.is_suspended(number)
+
+    def _make_shard(self, partition: int, log: PartitionLog | None = None) -> None:
+        """Make an offsets partition's group: a new one with its open segments in `log`, else one from its WAL, or the
+        first of a new cluster (blocking)."""
         number = GroupNo(FIRST_OFFSETS_GROUP + partition)
         members = rotated(tuple(member_no(broker, 0) for broker in self.record.brokers()), partition)
+        place = None if self.image is None else self.image.topics[OFFSETS_TOPIC].partitions[partition]
+        if self._is_alone_no_more(number, members, place):
+            members = ()
         shard = GroupShard(self._settings.shard, self._rand)
-
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
 
         def restore(recovery: Recovery) -> MakeMachine:
             roll = (self._settings.offsets_segment_bytes, SEGMENT_MS)
-            state = self._state(number, folder, recovery, roll)
+            state = self._state(number, folder, recovery, roll, log)
             if recovery.body is not None:
                 shard.restore(recovery.body)
             return lambda group: ShardGroup(
@@ -265,10 +292,13 @@ class GroupManager:
                 roll=lambda: self._roll_wanted(number),
             )
 
-        group = self._maker.make(number, members, self._offsets_writer, restore, folder)
+        group = self._maker.make(number, members, self._offsets_writer, restore, folder, begins=log is not None)
         machine = group.machine
         assert isinstance(machine, ShardGroup)
+        self._unclaimed.discard(number)
         self.shards[partition] = machine
+        for topic_id in sorted(self.image.deleted_topic_ids) if self.image is not None else ():
+            machine.topic_deleted(topic_id)
         self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard, self.damage.report)
         self._track(group, machine, machine.state)
 
@@ -307,14 +337,14 @@ class GroupManager:
         self.states[number] = state
         return state
 
-    # -- topics ----------------------------------------------------------------------------------------------------
+    # -- partitions ------------------------------------------------------------------------------------------------
 
     def _image_changed(self, before: ClusterImage | None, after: ClusterImage) -> None:
         self.image = after
         self._follow(before, after)
 
     def _controller_moved(self) -> None:
-        """Make the topic groups that waited, once the controller group has caught up."""
+        """Make the groups that waited, once the controller group has caught up."""
         if self._unmade and self.image is not None and self.controller.group.caught_up:
             self._unmade = False
             self._want(self.image.topics.values())
@@ -325,7 +355,7 @@ class GroupManager:
             return
         old = {} if before is None else before.topics
         if before is None:
-            self._unclaimed = self._traces()
+            self._unclaimed = self._traces() - self.logs.keys()
         self._want([topic for name, topic in after.topics.items() if old.get(name) is not topic])
         for name, topic in old.items():
             now = after.topics.get(name)
@@ -344,20 +374,18 @@ class GroupManager:
         lead in terms that it has used before. So such a group waits until the controller group has caught up."""
         caught_up = self.controller.group.caught_up
         for topic in topics:
-            if topic.internal:
-                continue
             roll = self._roll(topic)
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
                 if self._settings.broker not in partition.holders:
                     self._elsewhere.add(number)
-                    if number in self._topics or number in self._unclaimed:
+                    if number in self._topics or number in self._unclaimed or number in self.logs:
                         self._leaving.add(number)
                     continue
                 self._elsewhere.discard(number)
                 self._leaving.discard(number)
-                begun = self._maker.begun(number, self.topics_writer)
-                if number not in self._topics:
+                if number not in self._topics and number not in self.logs:
+                    begun = self._maker.begun(number, self._writer_of(number))
                     if not begun and not caught_up:
                         self._unmade = True
                         continue
@@ -365,9 +393,15 @@ class GroupManager:
                 self._topics[number] = (topic, index)
                 self._rolls[number] = roll
 
-    def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
-        """Make a topic group: a new one with its open segments in `log`, else one from its WAL (blocking)."""
+    def _make_partition(self, number: GroupNo, log: PartitionLog | None) -> None:
+        """Make a partition's group: a new one with its open segments in `log`, else one from its WAL (blocking)."""
         topic, index = self._topics[number]
+        if topic.internal:
+            self._make_shard(index, log)
+        else:
+            self._make_topic(number, topic, index, log)
+
+    def _make_topic(self, number: GroupNo, topic: Topic, index: int, log: PartitionLog | None) -> None:
         roll = self._rolls[number]
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
 
@@ -381,10 +415,7 @@ class GroupManager:
             )
 
         partition, begins = topic.partitions[index], log is not None
-        # Suspended, and alone by the configuration of then: it comes back, and there are others now to restore it.
-        others = partition.moves or partition.voters != (self._settings.broker,)
-        alone = len(partition.members) == 1 and others and self.topics_writer.wal.is_suspended(number)
-        members = () if alone else partition.members
+        members = () if self._is_alone_no_more(number, partition.members, partition) else partition.members
         group = self._maker.make(number, members, self.topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
@@ -394,6 +425,13 @@ class GroupManager:
         if begins and partition.move is None:
             self._born(group)
 
+    def _is_alone_no_more(self, number: GroupNo, members: tuple[MemberNo, ...], place: Partition | None) -> bool:
+        """Suspended, and alone by the configuration at the beginning of its log: it comes back, and there are others
+        now to restore it."""
+        if len(members) != 1 or place is None or not self._writer_of(number).wal.is_suspended(number):
+            return False
+        return place.moves or place.voters != (self._settings.broker,)
+
     def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
         """The (segment.bytes, segment.ms) that a leader must have in its log; None while the feature level is below
         `REPLICATED_ROLLS_LEVEL`, since an older voter could not apply it."""
@@ -402,6 +440,8 @@ class GroupManager:
         return self._rolls.get(number) or (self._settings.offsets_segment_bytes, SEGMENT_MS)
 
     def _roll(self, topic: Topic) -> tuple[int, int]:
+        if topic.internal:
+            return self._settings.offsets_segment_bytes, SEGMENT_MS
         configs = dict(self._settings.topic_configs) | dict(topic.configs)
         return (
             int(configs.get("segment.bytes", SEGMENT_BYTES)),
@@ -426,7 +466,7 @@ class GroupManager:
                 continue
             del self._rolls[partition.group]
             if partition.group in self.logs:
-                self._remove_topic_group(partition.group)
+                self._remove_group(partition.group, deleted=True)
             else:
                 self.making.forget(partition.group)
 
@@ -453,11 +493,18 @@ class GroupManager:
         self._maker.forget(number)
         self.making.leaves(number)
         if number in self.logs:
-            self._remove_topic_group(number)
+            self._remove_group(number, deleted=False)
             return
         self.making.forget(number)
-        self.topics_writer.drop_group(number, partial(self.making.remove, number))
+        self._writer_of(number).drop_group(number, partial(self.making.remove, number))
         self._host.want_turn()
+
+    def wal_of(self, number: GroupNo) -> WalStore:
+        """See `moved_away.Leaving`."""
+        return self._writer_of(number).wal
+
+    def _writer_of(self, number: GroupNo) -> WalWriter:
+        return self._offsets_writer if number < self._first_topic_group() else self.topics_writer
 
     def _forget_suspension(self, number: GroupNo) -> None:
         """The topic of a group that was removed here before is deleted: no replica of it can come back."""
@@ -465,8 +512,13 @@ class GroupManager:
         if wal.is_suspended(number) and not wal.may_lack_groups:
             self._loop.submit("transfer", wal.suspend(number, False), lambda _: None)
 
-    def _remove_topic_group(self, number: GroupNo) -> None:
+    def _remove_group(self, number: GroupNo, *, deleted: bool) -> None:
+        """`deleted`: with its topic; else other replicas have it."""
         self.troubled.pop(number, None)
+        shard = self.shards.pop(number - FIRST_OFFSETS_GROUP, None)
+        if shard is not None:
+            self.past_stats = summed((self.past_stats, shard.shard.stats))
+            self.past_requests += shard.requests
         log = self.logs.pop(number)
         state = self.states.pop(number)
         self.damage.forget(number)
@@ -486,7 +538,7 @@ class GroupManager:
             ready()
 
         self.checkpoints.remove(group, idle)
-        self._host.remove(group, ready)
+        self._host.remove(group, ready, deleted=deleted)
         state.moved()
 
     def _deleted(self, number: GroupNo) -> bool:
@@ -500,10 +552,10 @@ class GroupManager:
         return FIRST_OFFSETS_GROUP + self.record.offsets_partitions
 
     def _traces(self) -> set[GroupNo]:
-        """Topic groups of which the start found entries in the WAL, or files."""
-        first = self._first_topic_group()
-        found = {*self._maker.known_groups(self.topics_writer), *self._maker.groups_with_files()}
-        return {number for number in found if number >= first}
+        """Groups of partitions of which the start found entries in a WAL, or files."""
+        writers = (self._offsets_writer, self.topics_writer)
+        found = {number for writer in writers for number in self._maker.known_groups(writer)}
+        return {*found, *self._maker.groups_with_files()} - {CONTROLLER_GROUP}
 
     def _drop_leftovers(self, image: ClusterImage) -> None:
         """Drop the groups of topics that were deleted while this replica was down, or just before it stopped. A group

@@ -355,14 +355,15 @@ class Node:
             late_timers=host.deadlines.stalls,
             group_requests=0
             if group_manager is None
-            else sum(shard.requests for shard in group_manager.shards.values()),
+            else group_manager.past_requests + sum(shard.requests for shard in group_manager.shards.values()),
         )
 
     def group_stats(self) -> ShardStats:
         """What this replica has done since its start as the coordinator of consumer groups."""
-        return summed(
-            () if self.group_manager is None else [held.shard.stats for held in self.group_manager.shards.values()]
-        )
+        group_manager = self.group_manager
+        if group_manager is None:
+            return ShardStats()
+        return summed((group_manager.past_stats, *(held.shard.stats for held in group_manager.shards.values())))
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start a leadership transfer of `group` to `target`. False: this replica does not lead it, or the target

@@ -147,15 +147,19 @@ class Host:
         group.core.advance(self.now_ms())
         self.touch(group)
 
-    def remove(self, group: RaftGroup, dropped: Callable[[], None]) -> None:
-        """The group was deleted; `dropped` is called once its removal from the WAL is durable."""
+    def remove(self, group: RaftGroup, dropped: Callable[[], None], *, deleted: bool = True) -> None:
+        """The group was deleted, or is on other replicas now; `dropped` is called once its removal from the WAL is
+        durable."""
         del self.groups[group.number]
         self._applying.pop(group.number, None)
         self._readers.pop(group.number, None)
         self.waiting_for_space.pop(group.number, None)
         self.deadlines.set(group.due, None)
         self.heartbeats.forget(group.number)
-        self.leaders.forget(group.number)
+        if deleted:
+            self.leaders.forget(group.number)
+        elif self.leaders.of(group.number).leader == self.broker:
+            self.leaders.left(group.number, group.core.term)
         group.wal_writer.drop_group(group.number, dropped)
         self.want_turn()
 

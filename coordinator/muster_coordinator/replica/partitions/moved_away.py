@@ -20,7 +20,7 @@ from muster_coordinator.events import REPLICA_REMOVED, Event
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.multiraft.host import Host
-from muster_coordinator.replica.multiraft.wal_writer import WalWriter
+from muster_coordinator.storage.contract import WalStore
 
 RETRY_MS = 1_000
 """Until a group is tried again whose suspension could not be stored, or for which the controller's leader did not
@@ -40,6 +40,10 @@ class Leaving(Protocol):
         """Is it one of these?"""
         ...
 
+    def wal_of(self, number: GroupNo) -> WalStore:
+        """Where its entries are."""
+        ...
+
     def drop_replica(self, number: GroupNo) -> None:
         """Remove its entries from the WAL, and then its files."""
 
@@ -51,7 +55,6 @@ class MovedAway:
         self,
         loop: Loop,
         host: Host,
-        wal_writer: WalWriter,
         groups: Leaving,
         current: Callable[[Callable[[bool], None]], None],
     ) -> None:
@@ -59,7 +62,6 @@ class MovedAway:
         this was called, `call(False)` when that could not be found out."""
         self._loop = loop
         self._host = host
-        self._wal = wal_writer.wal
         self._groups = groups
         self._current = current
         self._under_way: set[GroupNo] = set()
@@ -82,7 +84,8 @@ class MovedAway:
             group.core.suspend()
             group.suspended = True  # as wanted: the host reports a loss otherwise
             self._host.touch(group)
-        self._loop.submit("transfer", self._wal.suspend(number, True), partial(self._stood_aside, number))
+        wal = self._groups.wal_of(number)
+        self._loop.submit("transfer", wal.suspend(number, True), partial(self._stood_aside, number))
 
     def _stood_aside(self, number: GroupNo, result: BaseException | None) -> None:
         if isinstance(result, OSError):
