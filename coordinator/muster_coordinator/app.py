@@ -175,7 +175,7 @@ class Replica:
     async def _listen(self) -> None:
         """Peers first, clients last: a client that can connect finds a complete replica."""
         settings, loop = self._settings, self._loop
-        if len(settings.peers) > 1:
+        if settings.listens_for_peers:
             await self._tcp.listen(*settings.peer_bind)
         probes = Probes(self._node, self._registry, stopping=lambda: self._stopping)
         await self._serve(probes.application(), settings.probe_listener, "probes")
@@ -255,7 +255,7 @@ class Replica:
 
     async def _drain_and_close(self) -> int:
         code = exits.OK
-        if len(self._settings.peers) > 1:
+        if self._has_others():
             drained = self._loop.asyncio_loop.create_future()
 
             def finished() -> None:
@@ -271,6 +271,11 @@ class Replica:
                 _log.warning("not drained in time", extra={"left": self._drain.left()})
         await asyncio.gather(*(listener.close() for listener in self._listeners))
         return code
+
+    def _has_others(self) -> bool:
+        """Are there replicas that could take leaderships: by the configuration, or since some have joined?"""
+        image = self._node.image()
+        return len(self._settings.peers) > 1 or (image is not None and len(image.brokers) > 1)
 
     async def _end(self) -> None:
         """End everything that was created, in reverse order; also after a failed start."""

@@ -580,6 +580,11 @@ class Settings:
         return self.peer_listener or self.peers[BrokerId(self.node_id)]
 
     @property
+    def listens_for_peers(self) -> bool:
+        """The only replica of a cluster may be joined by others, if its configuration says where (ADR 45)."""
+        return bool(self.voters) or self.peer_listener is not None
+
+    @property
     def joins(self) -> bool:
         """This replica joins a cluster that others have formed."""
         return self.node_id not in self.peers

@@ -6,20 +6,20 @@ import pytest
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, store_cluster
+from muster_coordinator.replica.bootstrap.identity import UNBOUND, ClusterRecord, Phase, Voter, store_cluster
 from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.folder import FolderLock
 from muster_coordinator.storage.wal_losses import LOSSES_NAME, Losses, load, store
 
 
-def replica(folder: Path, voters: int = 1) -> Path:
+def replica(folder: Path, voters: int = 1, joined: tuple[Voter, ...] = ()) -> Path:
     """The configuration of a replica whose folder is there, with a loss of two groups."""
     data = folder / "data"
     data.mkdir()
     disk = OsDisk(str(data))
     seats = tuple(Voter(BrokerId(number), bytes([number + 1]) * 16) for number in range(voters))
-    store_cluster(disk, Phase.FORMED, ClusterRecord("c", seats, 3, bytes(16)))
+    store_cluster(disk, Phase.FORMED, ClusterRecord("c", seats, 3, bytes(16), joined))
     for wal in (OFFSETS_WAL, TOPICS_WAL):
         disk.mkdir(wal)
     store(disk, OFFSETS_WAL, Losses({GroupNo(0), GroupNo(7)}, unknown=True, whole={GroupNo(1)}).encoded())
@@ -61,10 +61,25 @@ def test_a_list_that_cannot_be_read_says_that_all_may_be_lost(
 
 def test_a_replica_with_other_voters_is_refused(tmp_path: Path) -> None:
     config = replica(tmp_path, voters=3)
-    with pytest.raises(CliError, match="3 voters: 0, 1, 2; the others make good") as refused:
+    with pytest.raises(CliError, match="3 replicas: 0, 1, 2; the others make good") as refused:
         accept_losses(config, execute=True)
     assert refused.value.code == Exit.REFUSED
     assert lost(config).groups == {0, 7}
+
+
+def test_the_founder_of_a_cluster_that_others_joined_is_refused(tmp_path: Path) -> None:
+    """It may be one of several voters of each group by now, and would forget what it had promised them (ADR 45)."""
+    config = replica(tmp_path, joined=(Voter(BrokerId(7), b"7" * 16), Voter(BrokerId(8), b"8" * 16)))
+    with pytest.raises(CliError, match="3 replicas: 0, 7, 8; the others make good") as refused:
+        accept_losses(config, execute=True)
+    assert refused.value.code == Exit.REFUSED
+    assert lost(config).groups == {0, 7}
+
+
+def test_brokers_that_left_again_make_good_for_nothing(tmp_path: Path) -> None:
+    config = replica(tmp_path, joined=(Voter(BrokerId(7), UNBOUND, 1),))
+    accept_losses(config, execute=True)
+    assert lost(config).groups == set()
 
 
 def test_a_running_replica_is_refused(tmp_path: Path) -> None:

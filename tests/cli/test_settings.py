@@ -254,6 +254,14 @@ def test_the_peer_address_is_the_own_voters_unless_a_bind_address_is_named() -> 
     assert settings_of(MINIMAL | voters | {"muster.peer.listener": "0.0.0.0:9093"}).peer_bind == ("0.0.0.0", 9093)
 
 
+def test_the_only_replica_of_a_cluster_listens_for_peers_where_its_configuration_says_so() -> None:
+    """So that others can join it (ADR 45)."""
+    assert not settings_of(MINIMAL).listens_for_peers
+    alone = MINIMAL | {"controller.quorum.voters": f"{MINIMAL['node.id']}@one:9093"}
+    assert settings_of(alone).listens_for_peers
+    assert settings_of(MINIMAL | {"muster.peer.listener": "0.0.0.0:9093"}).listens_for_peers
+
+
 def test_a_file_that_cannot_be_read_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load_settings(tmp_path / "absent.properties")

@@ -78,8 +78,8 @@ JOINING_MUTANTS = (
     one(
         "ADR 41: observers are lost when the voters change",
         "replica.multiraft.reconfiguration",
-        ", tuple(one for one in kept if one in observers))\n",
-        ")\n",
+        "        tuple(one for one in (*kept, *present.voters) if one in observers),\n",
+        "",
         "replica.multiraft.test_reconfiguration.test_an_observer_learns_for_good",
     ),
     one(

@@ -4,6 +4,8 @@ from tests.mutants.rule_mutant import one
 
 MOVES = "replica.test_moves."
 OFFSETS = "replica.test_offsets_moves."
+VOTERS = "replica.test_controller_voters."
+RULES = "controller.test_voters."
 
 MOVES_MUTANTS = (
     one(
@@ -110,5 +112,40 @@ MOVES_MUTANTS = (
         "        if deleted:\n            self.leaders.forget(group.number)\n",
         "        if deleted or not deleted:\n            self.leaders.forget(group.number)\n",
         OFFSETS + "test_every_broker_names_the_coordinator_within_a_second_of_the_move",
+    ),
+    one(
+        "ADR 45: who voted before is free to go at once",
+        "controller.voters",
+        "    return replace(cluster, voters=voters, former_voters=former)\n",
+        "    return replace(cluster, voters=voters, former_voters=former[:0])\n",
+        VOTERS + "test_who_may_still_vote_is_not_unregistered",
+    ),
+    one(
+        "ADR 45: a wish that is replaced forgets who may vote by the one before",
+        "controller.voters",
+        "    former = tuple(sorted({*cluster.voters, *cluster.former_voters} - {*voters}))\n",
+        "    former = tuple(sorted({*cluster.voters} - {*voters}))\n",
+        RULES + "test_a_wish_is_replaced_and_all_of_before_may_still_vote",
+    ),
+    one(
+        "ADR 45: a late word completes another change than the one it saw",
+        "controller.voters",
+        "    if set(voters) != set(cluster.voters) or not cluster.former_voters:\n",
+        "    if not cluster.former_voters:\n",
+        RULES + "test_a_wish_is_replaced_and_all_of_before_may_still_vote",
+    ),
+    one(
+        "ADR 45: the controller's leader never says that its group has changed",
+        "replica.maintenance.membership",
+        "    if image.former_voters:\n",
+        "    if not image:\n",
+        VOTERS + "test_observers_become_voters_and_voters_observers",
+    ),
+    one(
+        "ADR 45: who votes no longer is out of the group until it is taken in again",
+        "replica.multiraft.reconfiguration",
+        "        tuple(one for one in (*kept, *present.voters) if one in observers),\n",
+        "        tuple(one for one in kept if one in observers),\n",
+        "replica.multiraft.test_reconfiguration.test_a_voter_that_is_to_observe_does_so_from_the_same_change_on",
     ),
 )

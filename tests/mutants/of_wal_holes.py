@@ -209,7 +209,7 @@ HOLE_MUTANTS = (
     one(
         "r31 a loss is accepted where others can make good for it",
         "replica.accepted_losses",
-        "    if len(record.voters) != 1:\n",
+        "    if len(record.voters) != 1 or len(bound) > 1:\n",
         "    if False:\n",
         "replica.test_wal_holes.test_nothing_is_accepted_where_others_can_make_good_for_it",
     ),

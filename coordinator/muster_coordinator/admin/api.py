@@ -14,6 +14,7 @@ from aiohttp import web
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.balancing import Balancing
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
+from muster_coordinator.admin.controller_voters import ControllerVoters
 from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
 from muster_coordinator.admin.replacement import Replacement
@@ -63,6 +64,7 @@ class AdminApi:
         self._stopped_entries = StoppedEntries(replica)
         self._replacement = Replacement(replica)
         self._balancing = Balancing(replica)
+        self._controller_voters = ControllerVoters(replica)
         self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
@@ -77,6 +79,7 @@ class AdminApi:
         self._stopped_entries.add_to(app)
         self._replacement.add_to(app)
         self._balancing.add_to(app)
+        self._controller_voters.add_to(app)
         self._levels.add_to(app)
         return app
 

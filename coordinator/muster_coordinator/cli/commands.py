@@ -2,7 +2,15 @@
 
 import typer
 
-from muster_coordinator.cli import balance, cluster, groups, replace_replica, stopped_entries, topics
+from muster_coordinator.cli import (
+    balance,
+    cluster,
+    controller_voters,
+    groups,
+    replace_replica,
+    stopped_entries,
+    topics,
+)
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo.command import demo
@@ -20,6 +28,7 @@ def register(app: typer.Typer) -> None:
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
     balance.register(cluster.app)
+    controller_voters.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
     app.command("produce")(needing("cli")(produce))
     app.command("consume")(needing("cli")(consume))

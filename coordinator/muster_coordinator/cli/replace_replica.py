@@ -50,7 +50,7 @@ def replace(
     addresses, token = access(admin, token_file, dev)
     if folder is not None and re.fullmatch(r"[0-9a-f]{32}", folder) is None:
         raise CliError(Exit.USAGE, f"--folder is the uuid of a data folder, 32 hex digits, not {folder!r}")
-    leader, document = _leader_status(first_status(addresses, token, timeout), token, timeout)
+    leader, document = leader_status(first_status(addresses, token, timeout), token, timeout)
     known = _seat(replica, document)
     if folder is not None:
         _ask(leader, replica, folder, token)
@@ -71,7 +71,7 @@ def replace(
     print(f"data folder {gone} is gone for good; replica {replica} waits for a new one")
 
 
-def _leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json]:
+def leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json]:
     """(admin address, status) of the controller's leader. Raises CliError."""
     leader = first["controller"]["leader"]
     address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
@@ -99,10 +99,13 @@ def _agreed(replica: int) -> bool:
 
 
 def _ask(address: str, replica: int, gone: str, token: str) -> None:
+    ask_leader(address, f"/v1/replicas/{replica}/replace", token, {"gone": gone})
+
+
+def ask_leader(address: str, path: str, token: str, body: Json) -> None:
     """Ask the controller's leader, wherever it is by now. Raises CliError with its answer."""
     for _ in range(LEADERS_MAX):
-        path = f"/v1/replicas/{replica}/replace"
-        status, answer = post_json(address, path, token, REPLACE_TIMEOUT_S, {"gone": gone})
+        status, answer = post_json(address, path, token, REPLACE_TIMEOUT_S, body)
         if status == 200:
             return
         if status == 421:

@@ -93,9 +93,11 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
             p.i32(broker)
             p.many(cluster.unregistered[broker], p.blob)
         p.u8(cluster.balancer_paused)
+        p.i32s(cluster.former_voters)
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
         assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
+        assert not cluster.former_voters, "nobody ceases to vote below MEMBERS_LEVEL"
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -153,6 +155,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     next_producer_id = u.i64()
     unregistered = _take_unregistered(u) if version >= MEMBERS_VERSION else {}
     balancer_paused = version >= MEMBERS_VERSION and u.flag()
+    former_voters = u.many(lambda: BrokerId(u.i32())) if version >= MEMBERS_VERSION else ()
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -168,6 +171,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         next_producer_id=next_producer_id,
         unregistered=MappingProxyType(unregistered),
         balancer_paused=balancer_paused,
+        former_voters=former_voters,
     )
     return cluster, deleted
 

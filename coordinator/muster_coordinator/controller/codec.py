@@ -10,7 +10,7 @@ kind raises `UnsupportedFormat` (a replica must not skip a state change that it 
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
 from muster_coordinator.controller.commands import (
     AddPartitions,
@@ -18,6 +18,7 @@ from muster_coordinator.controller.commands import (
     AlterTopicConfigs,
     Command,
     CommandResult,
+    CompleteControllerVoters,
     CompleteMove,
     CreateTopic,
     DecommissionBroker,
@@ -30,6 +31,7 @@ from muster_coordinator.controller.commands import (
     RecoveredSeat,
     RegisterBroker,
     ReplaceReplica,
+    SetControllerVoters,
     SetDraining,
     UnregisterBroker,
 )
@@ -60,6 +62,8 @@ MOVE_PARTITION = 11
 COMPLETE_MOVE = 12
 RECOVER_CLUSTER = 13
 UNREGISTER_BROKER = 14
+SET_CONTROLLER_VOTERS = 15
+COMPLETE_CONTROLLER_VOTERS = 16
 DECOMMISSION_BROKER = 17
 PAUSE_BALANCER = 18
 
@@ -129,7 +133,16 @@ def encode_command(command: Command) -> bytes:
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             p = _departure(command)
         case _:
-            assert_never(command)
+            return _of_voters(command)
+    return p.done()
+
+
+def _of_voters(command: SetControllerVoters | CompleteControllerVoters) -> bytes:
+    if isinstance(command, SetControllerVoters):
+        p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS)
+    else:
+        p = Packer(COMMAND_VERSION, COMPLETE_CONTROLLER_VOTERS)
+    p.i32s(command.voters)
     return p.done()
 
 
@@ -239,6 +252,8 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     COMPLETE_MOVE: _moved(CompleteMove),
     RECOVER_CLUSTER: _recover_cluster,
     UNREGISTER_BROKER: lambda u: UnregisterBroker(broker=BrokerId(u.i32()), replica_uuid=u.blob()),
+    SET_CONTROLLER_VOTERS: lambda u: SetControllerVoters(voters=u.many(lambda: BrokerId(u.i32()))),
+    COMPLETE_CONTROLLER_VOTERS: lambda u: CompleteControllerVoters(voters=u.many(lambda: BrokerId(u.i32()))),
     DECOMMISSION_BROKER: lambda u: DecommissionBroker(
         broker=BrokerId(u.i32()), replica_uuid=u.blob(), departing=u.flag()
     ),

@@ -146,6 +146,20 @@ class CompleteMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetControllerVoters:
+    """These brokers are to vote in the controller's group (ADR 45). Written from `image.MEMBERS_LEVEL` on only."""
+
+    voters: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteControllerVoters:
+    """The controller's group has these voters and no others: a change to them is complete."""
+
+    voters: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicConfigs:
     """The complete new set of overrides, computed from an image with the overrides `expected`; refused if these have
     changed since."""
@@ -168,7 +182,7 @@ class FinalizeFeatures:
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
-    | UnregisterBroker | DecommissionBroker | PauseBalancer
+    | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
 )  # fmt: skip
 
 

@@ -24,7 +24,8 @@ def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage
     """The image without the broker; the same object if this folder of it was unregistered already. Raises
     `MisfitError`."""
     broker, uuid = command.broker, command.replica_uuid
-    require(broker not in cluster.voters, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
+    votes = broker in cluster.voters or broker in cluster.former_voters
+    require(not votes, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
     if uuid in cluster.unregistered.get(broker, ())[-1:]:
         return cluster  # proposed again because the first answer was lost
     known = _known(cluster, broker, uuid)

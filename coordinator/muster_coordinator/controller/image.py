@@ -145,7 +145,8 @@ class ClusterImage:
     cluster_id: str
     """A uuid in 22 characters of URL-safe base64, like Kafka's."""
     voters: tuple[BrokerId, ...]
-    """The brokers that formed the cluster, and vote in the controller's group. The others are `observers`."""
+    """The brokers that are to vote in the controller's group; at first those that formed the cluster. The others are
+    `observers`."""
     brokers: Mapping[BrokerId, Broker]
     topics: Mapping[str, Topic]
     names_by_id: Mapping[bytes, str]
@@ -161,6 +162,9 @@ class ClusterImage:
     has passed. None of these folders registers again. There are none below `MEMBERS_LEVEL`."""
     balancer_paused: bool = False
     """Nothing is moved unless a person asks for it (ADR 47)."""
+    former_voters: tuple[BrokerId, ...] = ()
+    """Observers that voted in the controller's group before, and may still do, ascending (ADR 45). There are none below
+    `MEMBERS_LEVEL`."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -181,8 +185,8 @@ def never_registered(broker: BrokerId, replica_uuid: bytes, feature_level: int) 
 
 
 def observers(cluster: ClusterImage) -> tuple[BrokerId, ...]:
-    """Brokers that joined the formed cluster, ascending. They follow the controller's log without a vote, as KRaft's
-    observers do, and hold the partitions that are moved to them. There are none below `MEMBERS_LEVEL`."""
+    """Brokers that follow the controller's log without a vote, as KRaft's observers do, ascending: those that joined
+    the formed cluster, unless they were made voters. There are none below `MEMBERS_LEVEL`."""
     return tuple(sorted(broker for broker in cluster.brokers if broker not in cluster.voters))
 
 

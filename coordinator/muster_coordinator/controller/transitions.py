@@ -18,6 +18,7 @@ from muster_coordinator.controller.commands import (
     AlterTopicConfigs,
     Command,
     CommandResult,
+    CompleteControllerVoters,
     CompleteMove,
     CreateTopic,
     DecommissionBroker,
@@ -29,6 +30,7 @@ from muster_coordinator.controller.commands import (
     RecoverCluster,
     RegisterBroker,
     ReplaceReplica,
+    SetControllerVoters,
     SetDraining,
     UnregisterBroker,
 )
@@ -51,14 +53,18 @@ from muster_coordinator.controller.misfit import MisfitError, require, with_, wi
 from muster_coordinator.controller.moves import complete_move, move_partition, require_replicas
 from muster_coordinator.controller.recovery import recover
 from muster_coordinator.controller.topic_names import colliding_name, name_error
+from muster_coordinator.controller.voters import complete_voters, set_voters
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
+_OfMembers = (
+    MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
+    | CompleteControllerVoters
+)  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
-    | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
-    | UnregisterBroker | DecommissionBroker | PauseBalancer
+    | FinalizeFeatures | ReplaceReplica | RecoverCluster | _OfMembers
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -104,6 +110,8 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "decommissioning a broker"
     elif isinstance(command, PauseBalancer):
         what = "balancing"
+    elif isinstance(command, SetControllerVoters | CompleteControllerVoters):
+        what = "changing who votes in the controller's group"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -152,12 +160,22 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             return _finalize(cluster, command)
         case ReplaceReplica():
             return _replace(cluster, command)
+        case RecoverCluster():
+            return recover(cluster, command), DONE
+        case _:
+            return _change_members(cluster, command)
+
+
+def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[ClusterImage, CommandResult]:
+    match command:
         case MovePartition() | CompleteMove():
             return _moved(cluster, _topic(cluster, command.topic_id), command)
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             return _depart(cluster, command), DONE
-        case RecoverCluster():
-            return recover(cluster, command), DONE
+        case SetControllerVoters():
+            return set_voters(cluster, command.voters), DONE
+        case CompleteControllerVoters():
+            return complete_voters(cluster, command.voters), DONE
         case _:
             assert_never(command)
 

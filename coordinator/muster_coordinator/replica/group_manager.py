@@ -244,6 +244,9 @@ class GroupManager:
             )
 
         members = tuple(member_no(broker, 0) for broker in record.brokers())
+        if len(members) == 1 and record.has_others(self._settings.broker):
+            # It may be one of several voters by now. What its WAL has lost, they make good for, or `muster recover`.
+            members = () if self._offsets_writer.wal.is_suspended(CONTROLLER_GROUP) else members
         group = self._maker.make(CONTROLLER_GROUP, members, self._offsets_writer, restore)
         controller = group.machine
         assert isinstance(controller, ControllerGroup)

@@ -151,3 +151,12 @@ def test_it_ends_with_the_wanted_members_and_every_step_is_sound(
     assert set(config.voters) == set(wanted)
     assert set(config.learners) == set(observers)
     assert next_step(config, wanted, {}, *observers) is None
+
+
+def test_a_voter_that_is_to_observe_does_so_from_the_same_change_on() -> None:
+    """It is never out of the group: it would hear of nothing until it is taken in again."""
+    present = Config((1, 2, 3), (), (4, 5))
+    standings = dict.fromkeys((1, 2, 3, 4, 5), LEVEL)
+    assert next_step(present, (1, 4, 5), standings, 2, 3) == Step("all new members are level", (1, 4, 5), (2, 3))
+    assert next_step(present, (1,), standings, 2, 3, 4, 5) == Step("all new members are level", (1,), (4, 5, 2, 3))
+    assert next_step(Config((1,), (), (2, 3, 4, 5)), (1,), standings, 2, 3, 4, 5) is None

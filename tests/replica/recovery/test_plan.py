@@ -15,7 +15,7 @@ from muster_coordinator.replica.bootstrap.identity import UNBOUND, ClusterRecord
 from muster_coordinator.replica.controller.seats import seats_of
 from muster_coordinator.replica.recovery.limits import PRODUCER_IDS_SKIPPED, TERMS_SKIPPED
 from muster_coordinator.replica.recovery.plan import UNKNOWN_FOLDER, plan, refusals_of
-from muster_coordinator.replica.recovery.survey import GroupHeld, Survey
+from muster_coordinator.replica.recovery.survey import ELSEWHERE, GroupHeld, Survey
 
 OWN = b"o" * 16
 EPOCH_ID = b"e" * 16
@@ -208,13 +208,29 @@ def test_what_has_begun_is_completed_as_it_was_planned() -> None:
     assert plan(surveyed(begun=begun)._replace(image=None), EPOCH_ID).refusals, "it would forget the topics' groups"
 
 
+def test_a_folder_that_joined_will_do_if_it_has_offsets_partitions() -> None:
+    """ADR 45: partitions were moved to it, and those that formed the cluster are lost."""
+    own = Identity(BrokerId(7), folder(7), 1)
+    record, image, _ = carried_out(surveyed(image=(*SEATS, bound(7)), joined=(bound(7),), identity=own))
+    assert record.voters == (unbound(0, 1), unbound(1, 1), unbound(2, 1))
+    assert record.joined == (bound(7),)
+    assert {broker for broker, known in image.brokers.items() if known.bound} == {7}
+
+
+def test_a_cluster_of_one_that_others_joined_is_recovered_without_them() -> None:
+    record, image, _ = carried_out(surveyed(record=(bound(0),), image=(bound(0), bound(7)), joined=(bound(7),)))
+    assert (record.voters, record.joined) == ((bound(0),), (unbound(7, 1),))
+    assert not image.brokers[BrokerId(7)].bound
+
+
 REFUSED = {
     "cluster has one replica": {"record": (bound(0),)},
     "does not name this data folder": {"identity": Identity(BrokerId(0), b"?" * 16, 7)},
     "feature level 2": {"level": 2},
-    "has no offsets partition: use a voter's folder": {
+    "has no offsets partition: use a folder that has some": {
         "identity": Identity(BrokerId(7), folder(7), 1),
         "joined": (bound(7),),
+        "groups": (CONTROLLER, OFFSETS._replace(trouble=ELSEWHERE)),
     },
     "was declared gone and replaced": {"image": (bound(0, 1)._replace(replica_uuid=b"w" * 16), *SEATS[1:])},
     "an install of the Raft groups 3, 4 was interrupted": {"sealed": (GroupNo(3), GroupNo(4))},

@@ -126,6 +126,10 @@ class ClusterRecord(NamedTuple):
         """The initial voters."""
         return tuple(voter.broker for voter in self.voters)
 
+    def has_others(self, broker: BrokerId) -> bool:
+        """Has any other broker a data folder that is bound to it?"""
+        return any(seat.broker != broker and seat.replica_uuid != UNBOUND for seat in self.seats)
+
     def member_of(self, broker: BrokerId) -> MemberNo:
         """The member that a broker is to Raft. Raises `LookupError` if it has no seat."""
         for seat in self.seats:

@@ -85,7 +85,7 @@ class Seats:
                 group.tell(FOLDER_BOUND, replica=int(broker), folder=new.replica_uuid.hex())
 
     def _meet(self, before: Mapping[BrokerId, Broker], image: ClusterImage) -> None:
-        for broker in observers(image):
+        for broker in sorted(image.brokers):  # only those that joined have such an endpoint
             known, now = before.get(broker), image.brokers[broker]
             if known is None or known.endpoints != now.endpoints:
                 for endpoint in now.endpoints:

@@ -7,7 +7,8 @@ behind but the configuration in the log. At most `GROUPS_AT_ONCE` of the groups 
 controller's first: until it has its new member, one more loss would leave nobody who could decide anything.
 
 A partition that is being moved (ADR 42) is complete when a configuration with exactly the wanted members is committed:
-its leader says so to the controller, which then lets the others go.
+its leader says so to the controller, which then lets the others go. So does the controller's own when other brokers are
+to vote in its group than before (ADR 45).
 
 What this does not do: choose who is wanted (`controller.image.wanted_members` does), or free the disk of who is gone
 (`partitions.moved_away` does).
@@ -16,8 +17,13 @@ What this does not do: choose who is wanted (`controller.image.wanted_members` d
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from muster_coordinator.controller.commands import Command, CommandResult, CompleteMove
-from muster_coordinator.controller.image import ClusterImage, members_of, observers, wanted_members
+from muster_coordinator.controller.commands import (
+    Command,
+    CommandResult,
+    CompleteControllerVoters,
+    CompleteMove,
+)
+from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, members_of, observers, wanted_members
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE, MOVE_COMPLETE
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
@@ -40,9 +46,10 @@ class Submit(Protocol):
 
 
 def wanted_of(image: ClusterImage | None) -> Mapping[GroupNo, Wanted]:
-    """The members that each group should have, if they may be others than at its beginning: a folder was replaced, a
-    broker joined, or the partition was moved."""
-    if image is None:
+    """The members that each group should have, if they may be others than at its beginning: the controller's, and those
+    of partitions that were moved, or all after a folder was replaced. None below `MEMBERS_LEVEL`, where nobody could
+    read a change."""
+    if image is None or image.feature_level < MEMBERS_LEVEL:
         return {}
     watching = [broker for broker in observers(image) if image.brokers[broker].bound]
     controller = {CONTROLLER_GROUP: Wanted(members_of(image, image.voters), members_of(image, watching))}
@@ -53,13 +60,15 @@ def wanted_of(image: ClusterImage | None) -> Mapping[GroupNo, Wanted]:
         for partition in topic.partitions
         if replaced or partition.move is not None
     }
-    left = bool(image.unregistered)  # the last one may be a learner still
-    return controller | partitions if partitions or watching or replaced or left else {}
+    return controller | partitions
 
 
-def moves_of(image: ClusterImage) -> Mapping[GroupNo, CompleteMove]:
-    """Groups whose partitions are being moved -> what says that it is done."""
-    return {
+def moves_of(image: ClusterImage) -> Mapping[GroupNo, Command]:
+    """Groups whose partitions are being moved, and the controller's if it changes -> what says that it is done."""
+    controller: dict[GroupNo, Command] = {}
+    if image.former_voters:
+        controller[CONTROLLER_GROUP] = CompleteControllerVoters(voters=image.voters)
+    return controller | {
         partition.group: CompleteMove(topic_id=topic.topic_id, partition=index, voters=partition.voters)
         for topic in image.topics.values()
         for index, partition in enumerate(topic.partitions)
@@ -78,7 +87,7 @@ class Membership:
         self._wanted: Mapping[GroupNo, Wanted] = {}
         """What `_image` wants."""
         self._submit = submit
-        self._moves: Mapping[GroupNo, CompleteMove] = {}
+        self._moves: Mapping[GroupNo, Command] = {}
         """Of `_image`."""
         self._told: set[GroupNo] = set()
         """Groups for which the controller's leader was told, and did not answer yet."""

@@ -3,8 +3,9 @@
 Problem: a new member of a group lacks its whole log. If it voted at once, the group would be one failure from standing
 still until it has caught up. Mechanism: one step at a time, each judged anew from what is true now: members that are
 new join as learners; when they are level, the voters are changed, jointly if it takes that (`raft.change`); learners
-that nobody wants are dropped, and observers stay learners. Nothing is remembered between steps, so whoever leads goes
-on from wherever the one before it stopped, and wishes may change at any time.
+that nobody wants are dropped; observers stay learners, or become such when they are to vote no longer. Nothing is
+remembered between steps, so whoever leads goes on from wherever the one before it stopped, and wishes may change at
+any time.
 
 A change waits until a majority of the voters to come is level: with fewer, the group would stand still as soon as the
 change is in its log. What this does not do: choose the members that a group should have, or keep count of how many
@@ -71,7 +72,12 @@ def next_step(present: Config, wanted: Wanted, standings: Mapping[int, Standing]
     level = sum(standings.get(member) is Standing.LEVEL for member in voters)
     if level < majority(len(voters)):
         return Step(f"{level} of {len(voters)} voters to come are level")
-    return Step("all new members are level", tuple(voters), tuple(one for one in kept if one in observers))
+    # Who votes no longer and is to observe does so from this very change on.
+    return Step(
+        "all new members are level",
+        tuple(voters),
+        tuple(one for one in (*kept, *present.voters) if one in observers),
+    )
 
 
 def _some_of(present: Config, voters: Sequence[int], standings: Mapping[int, Standing]) -> Step | None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from muster_coordinator.controller.codec import encode_command
 from muster_coordinator.controller.commands import RecoverCluster, RecoveredSeat
-from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage
+from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.controller.transitions import PRODUCER_ID_MAX, transition
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import PRODUCER_ID_BLOCK
@@ -27,7 +27,7 @@ from muster_coordinator.replica.bootstrap.identity import UNBOUND, ClusterRecord
 from muster_coordinator.replica.bootstrap.recovery_file import RecoveryFile
 from muster_coordinator.replica.controller.seats import seats_of
 from muster_coordinator.replica.recovery.limits import PRODUCER_IDS_SKIPPED, TERMS_SKIPPED
-from muster_coordinator.replica.recovery.survey import Survey
+from muster_coordinator.replica.recovery.survey import ELSEWHERE, Survey
 
 UNKNOWN_FOLDER = EMPTY_ID
 """Stands for a folder that was bound and replaced without this replica having heard of it; nobody registers with it."""
@@ -62,9 +62,10 @@ def refusals_of(found: Survey) -> tuple[str, ...]:
     said = []
     if record.uuid_of(own.broker) != own.replica_uuid:
         said.append(f"the stored cluster record does not name this data folder for broker {own.broker}")
-    if own.broker not in record.brokers():
-        said.append(f"broker {own.broker} joined later, and has no offsets partition: use a voter's folder")
-    if len(record.voters) == 1:
+    of_offsets = [group for group in found.groups if group.partition.startswith(f"{OFFSETS_TOPIC}-")]
+    if own.broker not in record.brokers() and all(group.trouble == ELSEWHERE for group in of_offsets):
+        said.append(f"broker {own.broker} joined later, and has no offsets partition: use a folder that has some")
+    if len(record.voters) == 1 and not record.has_others(own.broker):
         said.append("the cluster has one replica: no majority can be lost; see muster accept-losses")
     image = found.image
     if image is None:
