@@ -60,7 +60,7 @@ def test_the_plan_of_the_controllers_leader_is_shown(tmp_path: Path) -> None:
         assert (document["paused"], document["moving"], document["more"], document["stuck"]) == (False, 1, False, [])
         first = document["planned"][0]
         assert first == {
-            "topic": "orders",
+            "topic": "__consumer_offsets",
             "partition": 0,
             "replicas": [3, 1, 2],
             "copies": True,
@@ -88,7 +88,9 @@ def test_what_cannot_leave_is_told(tmp_path: Path) -> None:
         brokers[BrokerId(2)] = replace(brokers[BrokerId(2)], departing=True)
         h.replica.known_image = replace(known, brokers=brokers)
         _, document = await h.ask("GET", "/v1/balancer")
-        assert document["stuck"] == ["orders-0 stays on broker 2: every broker that can be reached has it"]
+        told = "stays on broker 2: every broker that can be reached has it"
+        named = [*(f"__consumer_offsets-{number}" for number in range(4)), "orders-0"]
+        assert document["stuck"] == [f"{name} {told}" for name in named]
         _, document = await h.ask("GET", "/v1/status")
         assert [one["departing"] for one in document["brokers"]] == [False, False, True]
 

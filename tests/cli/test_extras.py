@@ -25,6 +25,8 @@ PROGRAM = Path(__file__).with_name("without_packages.py")
 STANDALONE = {
     "muster probe",
     "muster cluster status",
+    "muster cluster balance",
+    "muster cluster decommission",
     "muster cluster controller-voters",
     "muster cluster replace",
     "muster cluster stopped-entries",

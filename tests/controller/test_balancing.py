@@ -242,12 +242,16 @@ def test_a_partition_on_its_way_is_left_alone_unless_it_is_on_its_way_to_one_tha
     assert (first.partition, first.voters, first.reason) == (0, ids(0, 1, 4), "broker 3 is to leave")
 
 
-def test_offsets_partitions_count_and_stay() -> None:
-    log = at_level_3(joins(3), made(*[ids(3)] * 4))
-    image = log.cluster
-    assert not plan(image, image.brokers, EVERYTHING).moves, "the others have four offsets partitions each"
-    log = at_level_3(joins(3), made(*[ids(3)] * 6))
-    assert len(plan(log.cluster, log.cluster.brokers, EVERYTHING).moves) == 1
+def test_offsets_partitions_are_moved_as_all_others() -> None:
+    """Four of them, on three brokers; the fourth gets its share of three."""
+    log = at_level_3(joins(3))
+    moves = [move for move in plan(log.cluster, log.cluster.brokers, EVERYTHING).moves if move.copies]
+    assert [move.topic for move in moves] == ["__consumer_offsets"] * 3
+    assert [move.partition for move in moves] == sorted({move.partition for move in moves})
+    for move in moves:
+        assert 3 in move.voters
+        command = MovePartition(topic_id=move.topic_id, partition=move.partition, voters=move.voters)
+        assert log.apply(command).error == Code.NONE
 
 
 def test_what_cannot_leave_is_told_a_few_times() -> None:

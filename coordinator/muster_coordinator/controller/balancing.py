@@ -14,8 +14,8 @@ the next moves, the most urgent first:
 A move takes a replica from one broker to another one and leaves the order of the others as it is. Each is judged with
 those before it taken as done, so a plan can be shown as a whole and be carried out a few at a time.
 
-What this does not do: look at sizes or at load (a partition counts as one), level with a partition that is being
-moved, move the offsets partitions (they count) or the controller's group, or decide when to begin
+Partitions of the offsets topic are moved like all others. What this does not do: look at sizes or at load (a partition
+counts as one), level with a partition that is being moved, move the controller's group, or decide when to begin
 (`replica.maintenance.balancer` does).
 """
 
@@ -101,13 +101,12 @@ class Planner(Iterator[PlannedMove]):
         self._led = dict.fromkeys(self._takers, 0)
         """Partitions that prefer each of them as leader."""
         self._places: list[_Place] = []
-        """All partitions that can be moved, in a fixed order."""
+        """All partitions, in a fixed order."""
         for name in sorted(image.topics):
             topic = image.topics[name]
             for number, partition in enumerate(topic.partitions):
                 self._add(partition, 1)
-                if not topic.internal:
-                    self._places.append(_Place(name, topic.topic_id, number, partition, partition.moves))
+                self._places.append(_Place(name, topic.topic_id, number, partition, partition.moves))
         emptying = self._emptying()
         later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
         self._moves: Iterator[PlannedMove] = chain(emptying, *later)

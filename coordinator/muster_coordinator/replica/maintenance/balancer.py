@@ -192,5 +192,5 @@ def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:
 
 def _is_emptied(image: ClusterImage, broker: BrokerId) -> bool:
     """May the broker be unregistered, as a person wanted it to leave?"""
-    leaves = image.brokers[broker].departing and broker not in image.voters
-    return leaves and next(holdings(image, broker), None) is None
+    votes = broker in image.voters or broker in image.former_voters
+    return image.brokers[broker].departing and not votes and next(holdings(image, broker), None) is None
