@@ -96,7 +96,8 @@ def objection(survey: Survey, *, without: int, serving: frozenset[int], entries_
     """Why broker `without` may not go now; None when every group with a voter there keeps a caught-up majority.
 
     `serving` holds the brokers whose pod is Ready and whose admin API answered in this pass: only they count. The
-    majority is of *all* voters of a group (3 of 5, 2 of 3), as Raft counts it.
+    majority is of *all* voters of a group (3 of 5, 2 of 3), as Raft counts it. A group with one voter (`only_there`)
+    does not object: nobody could ever stand in for it, so waiting would help nobody.
     """
     if CONTROLLER_GROUP not in survey.led:
         return "the leader of the controller group is not known"
@@ -105,11 +106,18 @@ def objection(survey: Survey, *, without: int, serving: frozenset[int], entries_
     weak = [
         number
         for number, led in survey.led.items()
-        if without in led.view.voters and not _survives(led, without, serving, entries_max)
+        if without in led.view.voters
+        and led.view.voters != (without,)
+        and not _survives(led, without, serving, entries_max)
     ]
     if weak:
         return f"without it there would be no caught-up majority of {survey.naming(weak)}"
     return None
+
+
+def only_there(survey: Survey, broker: int) -> tuple[int, ...]:
+    """Groups of which `broker` is the only voter: partitions of topics with one replica. They are away while it is."""
+    return tuple(sorted(number for number, led in survey.led.items() if led.view.voters == (broker,)))
 
 
 def behind(survey: Survey, broker: int, entries_max: int) -> tuple[int, ...]:

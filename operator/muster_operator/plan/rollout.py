@@ -28,6 +28,7 @@ The first rule that applies decides:
 10. Some Raft group has no leader beyond doubt, or one with a voter on X keeps no caught-up majority without X, or
     another replica has not caught up everywhere                                           -> wait
     A replica that was replaced has caught up when every group has its new data folder as its voter.
+    A group whose only voter is on X holds nothing up, here or in rule 11: nobody could ever take it over.
 11. X does not drain -> Drain; it still leads a group -> wait; it leads none               -> EvictPod, with its uid
     A replica that is not Ready and does not answer leads nothing if every group's leader was seen elsewhere; one that
     is Ready and does not answer is waited for.
@@ -385,8 +386,9 @@ def _roll(scene: _Scene) -> Step:
 
 
 def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, broker: int) -> Step:
-    """Rule 11. Precondition: every group keeps a majority without the pod."""
-    led = [number for number, led in scene.survey.led.items() if led.leader == broker]
+    """Rule 11. Precondition: every group keeps a majority without the pod, but for those that have no other voter."""
+    alone = quorum.only_there(scene.survey, broker)
+    led = [number for number, led in scene.survey.led.items() if led.leader == broker and number not in alone]
     if replica is None:
         if pod.ready:
             return scene.wait(Reason.REPLICAS_UNREACHABLE, f"{pod.name} does not answer on its admin port", pod.name)
@@ -405,10 +407,14 @@ def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, br
             rolling=True,
             again_ms=scene.settings.step_ms,
         )
-    if replica.drain_phase != DRAINED or replica.leaderships > 0 or led:
-        left = max(replica.leaderships, len(led))
+    leaderships = max(0, replica.leaderships - len(alone))
+    if replica.drain_phase != DRAINED or leaderships or led:
+        left = max(leaderships, len(led))
         return scene.wait(Reason.DRAINING_POD, f"{pod.name} still leads {left} Raft groups", pod.name)
     reason = f"{pod.name} leads nothing any more and every Raft group keeps a caught-up majority without it"
+    if alone:
+        away = scene.survey.naming(alone)
+        reason = f"{reason}, but for those that have their only replica there and are away with it: {away}"
     return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from muster_operator.plan.quorum import behind, objection, survey, without_majority
+from muster_operator.plan.quorum import behind, objection, only_there, survey, without_majority
 from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
 
 ALL = frozenset({0, 1, 2})
@@ -100,6 +100,19 @@ def test_of_five_voters_three_must_stay() -> None:
     assert objection(survey(views), without=3, serving=frozenset({0, 1, 3}), entries_max=0) is not None
     assert without_majority(survey(views), frozenset({0, 1, 2}), 0) == ()
     assert without_majority(survey(views), frozenset({0, 1}), 0) == (0,)
+
+
+def test_a_group_with_one_voter_holds_nobody_up() -> None:
+    """A topic with one replica: whoever has it must restart some day, and nobody else can ever serve it meanwhile."""
+    views = healthy()
+    views[2] = replica(2, *views[2].groups, raft(7, "leader", match={2: 5_000}, voters=(2,)))
+    found = survey(views)
+    assert (only_there(found, 2), only_there(found, 1)) == ((7,), ())
+    for broker in range(3):
+        assert objection(found, without=broker, serving=ALL, entries_max=1_000) is None
+    assert without_majority(found, frozenset({0, 1}), 1_000) == (7,), "while it is away that is told"
+    views[2] = replica(2, *views[2].groups[:2], raft(7, "candidate", voters=(2,)))
+    assert "t-7" in str(objection(survey(views), without=0, serving=ALL, entries_max=1_000)), "it is not up yet"
 
 
 def test_many_groups_are_counted_in_a_sentence_not_listed() -> None:

@@ -7,8 +7,9 @@ from muster_operator.api.conditions import Reason
 from muster_operator.plan.actions import DeleteChild, EvictPod
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.pods import broken, stuck, unsettled
-from muster_operator.plan.rollout import next_step
+from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.scaling import departure
+from muster_operator.world.cluster import RaftGroupView, ReplicaView
 from muster_operator.world.group import GroupWorld
 from muster_operator.world.views import StatefulSetView, Unknown
 
@@ -57,6 +58,27 @@ def test_a_drained_pod_stays_while_it_leads_again() -> None:
     model.elect(2, 2)
     step = next_step(model.world(), SETTINGS)
     assert (step.decision, step.action) == (Reason.DRAINING_POD, None)
+
+
+def test_a_drained_pod_goes_with_partitions_that_have_their_only_replica_there_and_with_no_other() -> None:
+    world = drained().world()
+    view = world.replicas["c-2"]
+    assert isinstance(view, ReplicaView)
+    alone = RaftGroupView(
+        group=99, topic="t", partition=4, role="leader", term=1, leader=2, voters=(2,), last_index=9, commit_index=9,
+        applied_index=9, match={2: 9},
+    )  # fmt: skip
+
+    def step(leaderships: int) -> Step:
+        told = replace(view, groups=(*view.groups, alone), leaderships=leaderships)
+        return next_step(replace(world, replicas={**world.replicas, "c-2": told}), SETTINGS)
+
+    going = step(1)
+    assert going.decision == Reason.EVICTING_POD
+    assert isinstance(going.action, EvictPod)
+    assert going.reason.endswith("but for those that have their only replica there and are away with it: t-4")
+    assert (step(2).decision, step(2).action) == (Reason.DRAINING_POD, None)
+    assert "still leads 1 Raft groups" in step(2).reason
 
 
 def test_a_drained_pod_stays_while_another_has_not_caught_up() -> None:
