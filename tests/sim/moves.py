@@ -2,18 +2,18 @@
 Where topics are placed (ADR 44), also without moves, their replicas are in the end where they were placed and nowhere
 else.
 
-Moves are made only where brokers join a cluster of three: its groups have three replicas, and one broker at most is
-harmed at a time; so a group never loses more than a minority. When all is healed every move must be completed, with
-replicas where they are wanted and nowhere else; what is still on a broker whose disk was lost for good is moved away
-first.
+So does who votes in the controller's group (ADR 45). Moves are made only where brokers join a cluster of three: its
+groups have three replicas, and one broker at most is harmed at a time; so a group never loses more than a minority.
+When all is healed every move must be completed, with replicas where they are wanted and nowhere else; what is still on
+a broker whose disk was lost for good is moved away first.
 """
 
 import random
 from collections.abc import Callable, Iterator
 
-from muster_coordinator.controller.commands import CommandResult, MovePartition, PauseBalancer
+from muster_coordinator.controller.commands import CommandResult, MovePartition, PauseBalancer, SetControllerVoters
 from muster_coordinator.controller.image import ClusterImage, Partition
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 
 from tests.sim.cluster import Cluster
@@ -21,6 +21,7 @@ from tests.sim.cluster import Cluster
 VOTERS = 3
 EVERY_MS = (200, 2_500)
 CANCEL_SHARE = 0.1
+VOTERS_EVERY_MS = (1_500, 6_000)
 MOVED_MS_MAX = 60_000
 """From the end of the storm until all partitions are where they are wanted."""
 
@@ -32,12 +33,14 @@ class Moves:
         self.cluster = cluster
         self.enabled = cluster.moves = cluster.setup.nodes == VOTERS and bool(cluster.observers)
         self._rand = random.Random(f"{seed}/moves")
+        self._voters_rand = random.Random(f"{seed}/controller-voters")
         self.over = False
         """The storm is: nobody has new wishes."""
 
     def arm(self) -> None:
         if self.enabled:
             self._after(self._rand.randint(*EVERY_MS), self._again)
+            self._after(self._voters_rand.randint(*VOTERS_EVERY_MS), self._others_vote)
 
     def _after(self, ms: int, call: Callable[[], None]) -> None:
         world = self.cluster.world
@@ -60,6 +63,16 @@ class Moves:
             voters = tuple(self._rand.sample(present, VOTERS))
             self._ask(MovePartition(topic_id=topic_id, partition=index, voters=voters), "a partition was moved")
 
+    def _others_vote(self) -> None:
+        if self.over:
+            return
+        self._after(self._voters_rand.randint(*VOTERS_EVERY_MS), self._others_vote)
+        image = self._image()
+        present = [] if image is None else self._present(image)
+        if len(present) >= VOTERS:
+            voters = tuple(self._voters_rand.sample(present, VOTERS))
+            self._ask(SetControllerVoters(voters=voters), "others vote in the controller's group")
+
     def _image(self) -> ClusterImage | None:
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
         return None if leader is None else leader.node.image()
@@ -72,7 +85,7 @@ class Moves:
             if not replica.emptied and (known := image.brokers.get(replica.broker)) is not None and known.bound
         ]
 
-    def _ask(self, command: MovePartition | PauseBalancer, mark: str) -> None:
+    def _ask(self, command: MovePartition | PauseBalancer | SetControllerVoters, mark: str) -> None:
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
         if leader is None or leader.life is None:
             return
@@ -111,6 +124,9 @@ class Moves:
                 self._ask(
                     MovePartition(topic_id=topic_id, partition=index, voters=voters), "a lost copy was made up for"
                 )
+        present = self._present(image) if image is not None else []
+        if image is not None and lost & {*image.voters} and len(present) >= VOTERS:
+            self._ask(SetControllerVoters(voters=tuple(present[:VOTERS])), "a lost voter was made up for")
         if self.unfinished():
             self._after(EVERY_MS[0], self._finish)
 
@@ -122,6 +138,10 @@ class Moves:
         if not image.balancer_paused:
             return ["the balancer goes on"]
         found = []
+        if image.former_voters or self._voters() != {*image.voters}:
+            found.append(
+                f"{self._voters()} vote in the controller's group, wanted: {image.voters}, {image.former_voters}"
+            )
         lost = {replica.broker for replica in self.cluster.everyone if replica.emptied}
         for _, index, place in _places(image):
             here = {
@@ -132,6 +152,14 @@ class Moves:
             if place.moves or here != {*place.voters} - lost:
                 found.append(f"partition {index}, group {place.group}: {place}, replicas are on {sorted(here)}")
         return found
+
+    def _voters(self) -> set[BrokerId]:
+        """As the leader of the controller's group has committed them; nobody while they change."""
+        leader = self.cluster.leader_of(CONTROLLER_GROUP)
+        core = None if leader is None else leader.node.host.groups[CONTROLLER_GROUP].core
+        if core is None or core.config.outgoing or core.members.newest.at > core.commit:
+            return set()
+        return {broker_of(member) for member in core.config.voters}
 
 
 def _places(image: ClusterImage) -> Iterator[tuple[bytes, int, Partition]]:

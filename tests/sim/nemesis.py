@@ -76,7 +76,7 @@ class Nemesis:
         kind, _, number = pick.partition(":")
         if kind == "leader":
             leader = self.cluster.leader_of(GroupNo(FIRST_OFFSETS_GROUP + int(number)))
-            if leader is not None:
+            if leader in self.cluster.replicas:  # those that joined have ends of their own (`observers`)
                 return leader
         return self.cluster.replicas[int(number) % len(self.cluster.replicas)]
 

@@ -63,12 +63,12 @@ class Observers:
     def unfinished(self) -> list[str]:
         """Who has not joined yet, and why."""
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
-        learners = () if leader is None else leader.node.host.groups[CONTROLLER_GROUP].core.config.learners
+        members = () if leader is None else leader.node.host.groups[CONTROLLER_GROUP].core.config.everyone()
         found = []
         for replica in self.cluster.observers:
             why = replica.node.not_ready() if replica.up else ("it is down",)
-            if why or int(replica.broker) not in learners:
-                found.append(f"{replica.broker} has not joined: {why}, observers are {learners}")
+            if why or int(replica.broker) not in members:
+                found.append(f"{replica.broker} has not joined: {why}, members are {members}")
             else:
                 self.cluster.marks.add("a broker joined")
         return found

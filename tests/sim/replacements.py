@@ -148,18 +148,21 @@ class Replacements:
             return False
         config = held.core.config
         own = [member for member in config.everyone() if broker_of(member) == known.broker]
+        if group == CONTROLLER_GROUP:  # all are members of it, some without a vote
+            wanted = config.voters if known.broker in self._holders(group) else config.learners
+            return own == [known.member] and known.member in wanted and not config.outgoing
         if known.broker not in self._holders(group):
             return not own and not config.outgoing
         return own == [known.member] and known.member in config.voters and not config.outgoing
 
     def _holders(self, group: GroupNo) -> tuple[BrokerId, ...]:
-        """By the controller's image; of the controller's group all who formed the cluster."""
+        """By the controller's image; of the controller's group its voters."""
         image = self._image()
         for topic in () if image is None else image.topics.values():
             for partition in topic.partitions:
                 if partition.group == group:
                     return partition.holders
-        return tuple(replica.broker for replica in self.cluster.replicas)
+        return () if image is None else image.voters
 
 
 def _groups(cluster: Cluster, image: ClusterImage) -> set[GroupNo]:
