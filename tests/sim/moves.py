@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from muster_coordinator.controller.commands import CommandResult, MovePartition, PauseBalancer, SetControllerVoters
-from muster_coordinator.controller.image import ClusterImage, Partition
+from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, Partition
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 
@@ -101,13 +101,13 @@ class Moves:
 
     def heal(self) -> None:
         """From now on nothing is moved by itself either (ADR 47), so that what is under way comes to an end."""
+        self._pause()
         if self.enabled:
-            self._pause()
             self._finish()
 
     def _pause(self) -> None:
         image = self._image()
-        if image is None or not image.balancer_paused:
+        if image is None or self._goes_on(image):
             self._ask(PauseBalancer(paused=True), "the balancer was paused")
             self._after(EVERY_MS[0], self._pause)
 
@@ -135,7 +135,7 @@ class Moves:
         image = self._image()
         if image is None:
             return ["nobody leads the controller's group"]
-        if not image.balancer_paused:
+        if self._goes_on(image):
             return ["the balancer goes on"]
         found = []
         if image.former_voters or self._voters() != {*image.voters}:
@@ -152,6 +152,11 @@ class Moves:
             if place.moves or here != {*place.voters} - lost:
                 found.append(f"partition {index}, group {place.group}: {place}, replicas are on {sorted(here)}")
         return found
+
+    @staticmethod
+    def _goes_on(image: ClusterImage) -> bool:
+        """May the balancer still begin a move?"""
+        return image.feature_level >= MEMBERS_LEVEL and not image.balancer_paused
 
     def _voters(self) -> set[BrokerId]:
         """As the leader of the controller's group has committed them; nobody while they change."""
