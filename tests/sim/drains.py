@@ -7,6 +7,7 @@ controller is asked for again, as an operator does. Who is drained leads nothing
 from muster_coordinator.admin.drain import DrainPhase
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.errors import Code
+from muster_coordinator.ids import BrokerId
 
 from tests.sim.cluster import Cluster, Life
 from tests.sim.history import Violation
@@ -25,9 +26,14 @@ def _drained(life: Life) -> None:
     image = life.node.image()
     assert image is not None
     brokers = image.brokers
-    others = [one for one in image.voters if one != broker and one in brokers and not brokers[one].draining]
-    if others and life.drain.left():
-        cluster.violations.append(Violation("drain", f"{broker} is drained, and leads {life.drain.left()} groups"))
+
+    def may_lead(voter: int) -> bool:
+        return voter != broker and voter in brokers and not brokers[BrokerId(voter)].draining
+
+    host = life.node.host
+    kept = [number for number in host.heartbeats.led() if any(map(may_lead, host.groups[number].voters))]
+    if kept:
+        cluster.violations.append(Violation("drain", f"{broker} is drained, and leads the groups {kept}"))
 
 
 def end(life: Life) -> None:
