@@ -10,6 +10,7 @@ from typing import TypeVar
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import (
     AddPartitions,
+    AlterBrokerConfigs,
     Command,
     CommandResult,
     CreateTopic,
@@ -326,6 +327,7 @@ class FakeSurface:
         self.next_group = 1_000
         self.voters = tuple(self.brokers)
         self.feature_level = MEMBERS_LEVEL
+        self.broker_configs: dict[BrokerId, tuple[tuple[str, str], ...]] = {}
         self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, self.voters, {})}
         self.elected = True
         self.behind = False
@@ -370,6 +372,7 @@ class FakeSurface:
             feature_level=self.feature_level,
             next_group=GroupNo(500),
             next_producer_id=0,
+            broker_configs=MappingProxyType(dict(self.broker_configs)),
         )
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
@@ -469,6 +472,9 @@ class FakeSurface:
             self.topics[old.name] = replace(old, partitions=old.partitions + grown)
         elif isinstance(command, MovePartition):
             self._move(command)
+            return
+        elif isinstance(command, AlterBrokerConfigs):
+            self.broker_configs[command.broker] = command.configs
             return
         elif isinstance(command, FinalizeFeatures):
             self.feature_level = command.feature_level

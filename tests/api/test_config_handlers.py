@@ -5,7 +5,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from muster_coordinator.controller.commands import AlterTopicConfigs, Command, CommandResult
+from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, Command, CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
@@ -174,20 +174,125 @@ def test_other_resources_are_not_changed_here() -> None:
     assert surface.commands == []
 
 
-def test_throttles_of_moves_may_be_removed_from_brokers_since_none_is_set() -> None:
-    """As Kafka's tool does after each move; nothing else is said to have worked."""
+LEADER, FOLLOWER = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+BETWEEN_FOLDERS = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+def of_broker(surface: FakeSurface, *changes: dict[str, Any], name: str = "1", **more: Any) -> int:
+    return alter(surface, *changes, kind=BROKER, name=name, **more)
+
+
+def test_throttles_of_moves_are_set_and_removed_as_kafkas_tool_does() -> None:
+    """The tool sets both before a move, of each broker and from whichever it asks, and after it removes a third one,
+    too, which does not exist here."""
     surface = configured()
-    rates = [change(f"{which}.replication.throttled.rate", 1, None) for which in ("leader", "follower")]
-    assert alter(surface, *rates, change("replica.alter.log.dirs.io.max.bytes.per.second", 1, None), kind=BROKER) == 0
-    assert alter(surface, rates[0], change("follower.replication.throttled.rate", 0, "9"), kind=BROKER) == 44
-    assert alter(surface, rates[0], change("log.dirs", 1, None), kind=BROKER) == 44
-    lists = [change(f"{which}.replication.throttled.replicas", 1, None) for which in ("leader", "follower")]
-    assert alter(surface, *lists) == 0, "of a topic"
-    assert alter(surface, *lists, name=OFFSETS_TOPIC) == 0, "of the offsets topic, which has no other changes"
-    assert alter(surface, lists[0], change("retention.ms", 1, None), name=OFFSETS_TOPIC) == 44
-    assert alter(surface, change("leader.replication.throttled.replicas", 0, "0:1"), name=OFFSETS_TOPIC) == 44
-    assert alter(surface, lists[0], kind=BROKER) == 44
+    assert of_broker(surface, change(LEADER, 0, "20000000"), change(FOLLOWER, 0, "30000000")) == 0
+    set_both = AlterBrokerConfigs(
+        broker=BrokerId(1), expected=(), configs=((FOLLOWER, "30000000"), (LEADER, "20000000"))
+    )
+    assert surface.commands == [set_both]
+    assert of_broker(surface, change(LEADER, 1, None)) == 0
+    assert surface.broker_configs[1] == ((FOLLOWER, "30000000"),), "the other stays"
+    assert of_broker(surface, *(change(name, 1, None) for name in (LEADER, FOLLOWER, BETWEEN_FOLDERS))) == 0
+    assert surface.commands[-1].configs == ()
+    assert len(surface.commands) == 3
+    assert of_broker(surface, change(LEADER, 1, None)) == 0, "none is set: nothing is to do"
+    assert len(surface.commands) == 3
+    assert alter(surface, change("leader.replication.throttled.replicas", 0, "0:1,0:2")) == 0, "of a topic"
+    assert alter(surface, change("follower.replication.throttled.replicas", 0, "*")) == 0
+
+
+def test_the_lists_of_throttled_replicas_of_the_offsets_topic_are_taken_and_mean_nothing() -> None:
+    """Kafka's tools set and remove them around a move of its partitions, and the topic has no settings of its own."""
+    surface = configured()
+    lists = [f"{which}.replication.throttled.replicas" for which in ("leader", "follower")]
+    for operation, value in ((0, "0:1"), (1, None)):
+        assert alter(surface, *(change(name, operation, value) for name in lists), name=OFFSETS_TOPIC) == 0
+    assert alter(surface, change(lists[0], 1, None), change("retention.ms", 1, None), name=OFFSETS_TOPIC) == 44
     assert surface.commands == []
+
+
+def test_without_a_name_a_throttle_is_every_brokers() -> None:
+    surface = configured()
+    assert of_broker(surface, change(LEADER, 0, "20000000"), name="") == 0
+    assert surface.commands[0].broker == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        (LEADER, "262143", 40), (LEADER, "0", 40), (LEADER, "-1", 40), (LEADER, "", 40), (LEADER, "fast", 40),
+        (FOLLOWER, "1e6", 40), (FOLLOWER, str(2**63), 40), (FOLLOWER, None, 42), (BETWEEN_FOLDERS, "20000000", 44),
+        ("log.dirs", "/elsewhere", 44), ("no.such", "1", 44),
+    ],
+)  # fmt: skip
+def test_throttles_that_cannot_be(name: str, value: str | None, expected: int) -> None:
+    surface = configured()
+    assert of_broker(surface, change(LEADER, 0, "20000000") if name != LEADER else change(FOLLOWER, 1, None)) == 0
+    before = len(surface.commands)
+    assert of_broker(surface, change(name, 0, value)) == expected
+    assert len(surface.commands) == before
+
+
+def test_the_ends_of_a_throttles_range_may_be() -> None:
+    for value in ("262144", str(2**63 - 1)):
+        assert of_broker(configured(), change(LEADER, 0, value)) == 0
+
+
+def test_nothing_of_a_change_is_done_if_a_part_of_it_cannot_be() -> None:
+    surface = configured()
+    rate = change(LEADER, 0, "20000000")
+    assert of_broker(surface, rate, change("log.dirs", 1, None)) == 44
+    assert of_broker(surface, rate, change(LEADER, 1, None)) == 42, "named twice"
+    assert of_broker(surface, change(LEADER, 2, "20000000")) == 40, "it is no list"
+    assert of_broker(surface, rate, name="tuned") == 42
+    assert of_broker(surface, rate, name=str(2**31)) == 42
+    assert of_broker(surface, rate, validate_only=True) == 0
+    assert surface.commands == []
+
+
+def test_a_throttle_changed_meanwhile_elsewhere_is_computed_anew() -> None:
+    """The command is refused by the log; its image had another rate."""
+    surface = configured()
+
+    def refuse(command: Command) -> CommandResult:
+        surface.on_command = lambda _: CommandResult(0)
+        surface.broker_configs[BrokerId(1)] = ((FOLLOWER, "30000000"),)
+        return CommandResult(Code.INVALID_REQUEST, "the configs of broker 1 were changed meanwhile")
+
+    surface.on_command = refuse
+    assert of_broker(surface, change(LEADER, 0, "20000000")) == 0
+    assert surface.broker_configs[1] == ((FOLLOWER, "30000000"), (LEADER, "20000000"))
+
+
+def test_what_the_log_says_of_an_unknown_broker_and_of_the_level_is_answered() -> None:
+    surface = configured()
+    for error in (Code.BROKER_ID_NOT_REGISTERED, Code.UNSUPPORTED_VERSION):
+        surface.on_command = lambda _, error=error: CommandResult(error, "why")
+        assert of_broker(surface, change(LEADER, 0, "20000000"), name="77") == error
+
+
+def test_a_broker_shows_its_throttles_before_the_settings_of_its_file() -> None:
+    surface = configured()
+    surface.broker_configs = {
+        BrokerId(0): ((LEADER, "20000000"),),
+        BrokerId(1): ((LEADER, "90000000"),),
+        BrokerId(-1): ((FOLLOWER, "30000000"), (LEADER, "40000000")),
+    }
+    result = describe(surface, BROKER, "0", include_synonyms=True, include_documentation=True)
+    shown = [(c.name, c.value, c.read_only, c.config_source, c.config_type) for c in result.configs]
+    assert shown == [
+        (FOLLOWER, "30000000", False, 3, 5),
+        (LEADER, "20000000", False, 2, 5),
+        ("log.dirs", "/data", True, 4, 2),
+        ("num.partitions", "1", True, 4, 2),
+    ]
+    assert [(s.name, s.value, s.source) for s in result.configs[1].synonyms] == [
+        (LEADER, "20000000", 2), (LEADER, "40000000", 3),
+    ]  # fmt: skip
+    assert result.configs[0].documentation
+    assert [c.name for c in describe(surface, BROKER, "0", (LEADER,)).configs] == [LEADER]
+    assert [(c.name, c.config_source) for c in describe(surface, BROKER, "").configs] == [(FOLLOWER, 3), (LEADER, 3)]
 
 
 def test_validate_only_and_no_change_propose_nothing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPythonPartition
 from muster_coordinator.cli.exits import Exit
@@ -31,6 +31,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 NEW = 3
 FOUNDERS = [[0, 1, 2]]
 """Replicas of a partition that is not on the new broker."""
+BROKER = (ConfigResource.Type.BROKER, str(NEW))
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+THROTTLE = "20000000"
 
 
 def statuses(cluster: MusterCluster) -> list[dict[str, Any]]:
@@ -183,7 +186,8 @@ def test_kafkas_tool_lets_it_go_for_good_and_its_id_to_an_empty_folder(tmp_path:
 
 @pytest.mark.java
 def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: Path) -> None:
-    """From 0, 1, 2 to 3, 1, 2, to 3 alone and to 0, 1, 3; killed meanwhile: who leads it, who leaves, and who comes."""
+    """From 0, 1, 2 to 3, 1, 2, to 3 alone and to 0, 1, 3; killed meanwhile: who leads it, who leaves, and who comes.
+    Each time the tool sets throttles, and takes them away when the move is complete."""
     plan = tmp_path / "plan.json"
     with MusterCluster(tmp_path / "cluster", partitions=10, settings=SETTINGS, room_for=1) as cluster:
         cluster.add_replica(NEW)
@@ -198,7 +202,13 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
             partitions = [{"topic": TOPIC, "partition": 0, "replicas": replicas}]
             plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
             arguments = ("--bootstrap-server", bootstrap, mode, "--reassignment-json-file", str(plan))
-            return kafka_tools.run(kafka_tools.REASSIGN, *arguments)
+            throttle = ("--throttle", THROTTLE) if mode == "--execute" else ()
+            return kafka_tools.run(kafka_tools.REASSIGN, *arguments, *throttle)
+
+        def throttles(kind: ConfigResource.Type, name: str) -> dict[str, str]:
+            resource = ConfigResource(kind, name)
+            found = admin.describe_configs([resource])[resource].result(20)
+            return {key: entry.value for key, entry in found.items() if ".throttled." in key and entry.value}
 
         def folders(replica: int) -> list[str]:
             return [path.name for path in (data_of(cluster, replica) / "segments").glob(f"*/{TOPIC}-0")]
@@ -212,13 +222,21 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
         try:
             clients.goes_on()
             for replicas, killed in (((NEW, 1, 2), 0), ((NEW,), 1), ((0, 1, NEW), NEW)):
-                assert "Successfully started" in reassign("--execute", *replicas)
+                started = reassign("--execute", *replicas)
+                assert "Successfully started" in started
+                assert f"inter-broker throttle limit was set to {THROTTLE} B/s" in started
+                wait_until(
+                    "broker 3 shows both rates", lambda: throttles(*BROKER) == dict.fromkeys(RATES, THROTTLE), 10
+                )
+                assert throttles(ConfigResource.Type.TOPIC, TOPIC)
                 clients.goes_on()
                 cluster.kill(killed)
                 cluster.start_replica(killed)
                 wait_until(f"it is on {replicas}", lambda replicas=replicas: is_on(*replicas), 60)
                 done = f"Reassignment of partition {TOPIC}-0 is completed"
                 wait_until(done, lambda replicas=replicas, done=done: done in reassign("--verify", *replicas), 60)
+                wait_until("broker 3 shows no rate", lambda: throttles(*BROKER) == {}, 10)
+                wait_until("the topic, too", lambda: throttles(ConfigResource.Type.TOPIC, TOPIC) == {}, 10)
                 await_observer(cluster)
                 clients.goes_on()
         finally:

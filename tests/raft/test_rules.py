@@ -827,6 +827,32 @@ def test_rule_33_appends_are_bounded_by_bytes_and_one_oversize_travels_alone() -
     assert sent == [2, 1, 1]
 
 
+def test_a_follower_that_is_held_back_gets_no_entries_and_stays_in_touch() -> None:
+    """Copies are throttled by the host (ADR 46): appends without entries, probes and commits go on, and once it is let
+    go the follower gets all at once."""
+    leader = make_leader()
+    leader.hold_back(3, True)
+    leader.propose(NOW, [(EntryKind.NORMAL, b"x")])
+    sent = settle(leader)
+    assert [m.to for m in sent if m.entries] == [2]
+    acknowledge(leader, 2)
+    assert leader.commit == leader.last_index, "the other follower and the leader are a majority"
+    leader.heartbeat_ok(NOW, 3, leader.round)
+    told = [m for m in settle(leader) if m.to == 3 and m.type == MsgType.APPEND]
+    assert told
+    assert not any(m.entries for m in told)
+    leader.peer_unreachable(3)
+    probes = [m for m in settle(leader) if m.to == 3 and m.type == MsgType.APPEND]
+    assert len(probes) == 1
+    assert not probes[0].entries
+    acknowledge(leader, 3, probes[0].index)
+    assert not any(m.entries for m in settle(leader) if m.to == 3)
+    leader.hold_back(3, False)
+    [last] = [m for m in settle(leader) if m.to == 3 and m.entries]
+    assert last.entries[-1].index == leader.last_index
+    leader.hold_back(9, True)  # no member
+
+
 def test_rule_33_the_window_is_bounded_by_count() -> None:
     leader = make_leader(flow=FLOW._replace(inflight_appends_max=2, append_bytes_max=1))
     leader.propose(NOW, WORD * 5)

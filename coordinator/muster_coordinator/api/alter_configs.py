@@ -1,10 +1,11 @@
-"""IncrementalAlterConfigs and AlterConfigs: changing the overrides of topics (protocol notes 15).
+"""IncrementalAlterConfigs and AlterConfigs: changing the overrides of topics and brokers (protocol notes 15).
 
 AlterConfigs is the older API and replaces all overrides: a config that it does not name returns to its default. Many
 tools know only that one. In both, the new overrides are computed from one image and proposed together with the
 overrides that they were computed from. The controller log refuses them if those changed meanwhile, and they are
-computed anew (at most `limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here; but
-who removes a throttle of moves finds that none is set: `kafka-reassign-partitions --verify` does so after each move.
+computed anew (at most `limits.CONFIG_RETRIES_MAX` times). Of the settings of brokers only the throttles of moves are
+changed here (`controller.broker_configs`, ADR 46), the others in the brokers' files. There is no throttle between
+folders of one broker: who removes it, as `kafka-reassign-partitions --verify` does after each move, finds none set.
 """
 
 from collections import Counter
@@ -19,24 +20,24 @@ from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import AlterTopicConfigs, CommandResult
-from muster_coordinator.controller.image import Topic
+from muster_coordinator.controller.broker_configs import BROKER_CONFIGS, broker_config_error
+from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, CommandResult
+from muster_coordinator.controller.image import EVERY_BROKER, Topic
+from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-_THROTTLES = frozenset(
-    {
-        "leader.replication.throttled.rate", "follower.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    }
-)  # fmt: skip
+_BETWEEN_FOLDERS = "replica.alter.log.dirs.io.max.bytes.per.second"
 _TOPIC_THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 Overrides = tuple[tuple[str, str], ...]
-Change = Callable[[Topic, tuple[Value, ...]], Overrides]
-"""A topic's overrides after the changes of a request; raises ApiError when these are not valid."""
+Change = Callable[[Overrides, tuple[Value, ...]], dict[str, str]]
+"""The overrides of a resource after the changes of a request, not judged yet; raises ApiError when these are malformed.
+"""
+Alteration = AlterTopicConfigs | AlterBrokerConfigs
 
 
 class Altered(NamedTuple):
@@ -91,7 +92,7 @@ class AlterConfigs:
     def _alter(
         self,
         context: RequestContext,
-        make: Callable[[], AlterTopicConfigs | None],
+        make: Callable[[], Alteration],
         validate_only: bool,
         doubt: Doubt,
         done: Callable[[Altered], None],
@@ -105,7 +106,7 @@ class AlterConfigs:
                 error = doubt.error(error)
                 done(Altered(error.code, error.message))
             return
-        if validate_only or command is None:
+        if validate_only:
             done(Altered(Code.NONE))
             return
         if command.configs == command.expected:
@@ -134,7 +135,7 @@ class AlterConfigs:
         self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
 
     def _unchanged(
-        self, command: AlterTopicConfigs, again: Callable[[], None], done: Callable[[Altered], None], tries: int
+        self, command: Alteration, again: Callable[[], None], done: Callable[[Altered], None], tries: int
     ) -> None:
         """The command changes nothing. Before the answer says so, confirm that the image is current: it may lack a
         change that another replica has answered, and that this request is to undo."""
@@ -149,38 +150,67 @@ class AlterConfigs:
 
         self._services.surface.when_topics_current(current)
 
-    def _moved_on(self, command: AlterTopicConfigs) -> bool:
+    def _moved_on(self, command: Alteration) -> bool:
         """Whether the image has other overrides now than those that the command was computed from."""
         image = self._services.surface.image()
-        assert image is not None, "there was one that had the topic"
+        assert image is not None, "the command was computed from one"
+        if isinstance(command, AlterBrokerConfigs):
+            return image.broker_configs.get(command.broker, ()) != command.expected
         name = image.names_by_id.get(command.topic_id)
         return name is not None and image.topics[name].configs != command.expected
 
-    def _command(self, context: RequestContext, resource: Value, change: Change) -> AlterTopicConfigs | None:
-        """None: nothing is to change. Raises ApiError."""
+    def _command(self, context: RequestContext, resource: Value, change: Change) -> Alteration:
+        """Raises ApiError."""
         if resource.resource_type != TOPIC:
             code = self._services.cluster_code(context, Operation.ALTER_CONFIGS)
             if code is not Code.NONE:
                 raise ApiError(code)
             if resource.resource_type == BROKER:
-                if change is _changed and _removes(resource.configs, _THROTTLES):
-                    return None
-                raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
+                return self._of_broker(resource, change)
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
         topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
-            if change is _changed and _removes(resource.configs, _TOPIC_THROTTLES):
-                return None
+            if change is _changed and all(one.name in _TOPIC_THROTTLES for one in resource.configs):
+                return None  # Kafka's tools set and remove them around a move; they mean nothing here (ADR 46)
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
-        return AlterTopicConfigs(
-            topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs)
-        )
+        configs = _judged(change(topic.configs, resource.configs), topic)
+        return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=configs)
+
+    def _of_broker(self, resource: Value, change: Change) -> AlterBrokerConfigs:
+        image = self._services.surface.image()
+        if image is None:
+            raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+        broker = _named_broker(resource.resource_name)
+        known = image.broker_configs.get(broker, ())
+        in_the_file = [one.name for one in resource.configs if one.name not in BROKER_CONFIGS and not _is_unset(one)]
+        if in_the_file or change is _replaced:
+            raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
+        overrides = change(known, resource.configs)
+        for name, text in overrides.items():
+            error = broker_config_error(name, text)
+            if error is not None:
+                raise ApiError(Code.INVALID_CONFIG, error)
+        return AlterBrokerConfigs(broker=broker, expected=known, configs=tuple(sorted(overrides.items())))
 
 
-def _changed(topic: Topic, changes: tuple[Value, ...]) -> Overrides:
-    """The topic's overrides after the changes. Raises ApiError 42 for malformed changes, 40 for bad names or values."""
+def _is_unset(change: Value) -> bool:
+    """Does it remove what is never set?"""
+    return bool(change.config_operation == _DELETE and change.name == _BETWEEN_FOLDERS)
+
+
+def _named_broker(name: str) -> BrokerId:
+    """The broker of a resource's name; without one, the defaults of all."""
+    if name == "":
+        return EVERY_BROKER
+    if not (name.isascii() and name.isdigit()) or len(name) > 10 or int(name) > BROKER_ID_MAX:
+        raise ApiError(Code.INVALID_REQUEST, f"{name!r} is no id of a broker")
+    return BrokerId(int(name))
+
+
+def _changed(before: Overrides, changes: tuple[Value, ...]) -> dict[str, str]:
+    """The overrides after the changes. Raises ApiError 42 for malformed changes, 40 for a change of what is no list."""
     _refuse_twice(changes)
-    overrides = dict(topic.configs)
+    overrides = dict(before)
     for change in changes:
         if change.config_operation not in (_SET, _DELETE, _APPEND, _SUBTRACT):
             raise ApiError(Code.INVALID_REQUEST, f"unknown operation {change.config_operation}")
@@ -189,23 +219,21 @@ def _changed(topic: Topic, changes: tuple[Value, ...]) -> Overrides:
             continue
         if change.value is None:
             raise ApiError(Code.INVALID_REQUEST, f"{change.name}: null value")
-        definition = CONFIGS.get(change.name)
-        if definition is None:
-            raise ApiError(Code.INVALID_CONFIG, f"unknown topic config {change.name}")
         if change.config_operation == _SET:
             overrides[change.name] = change.value
             continue
-        if definition.type is not ConfigType.LIST:
+        definition = CONFIGS.get(change.name)
+        if definition is None or definition.type is not ConfigType.LIST:
             raise ApiError(Code.INVALID_CONFIG, f"{change.name} is not a list")
         have, more = split_list(value(overrides, change.name)), split_list(change.value)
         if change.config_operation == _APPEND:
             overrides[change.name] = ",".join([*have, *(item for item in more if item not in have)])
         else:
             overrides[change.name] = ",".join(item for item in have if item not in more)
-    return _judged(overrides, topic)
+    return overrides
 
 
-def _replaced(topic: Topic, wanted: tuple[Value, ...]) -> Overrides:
+def _replaced(_before: Overrides, wanted: tuple[Value, ...]) -> dict[str, str]:
     """Exactly the overrides of the request, whatever there were before. Errors as `_changed`."""
     _refuse_twice(wanted)
     overrides: dict[str, str] = {}
@@ -213,11 +241,7 @@ def _replaced(topic: Topic, wanted: tuple[Value, ...]) -> Overrides:
         if one.value is None:
             raise ApiError(Code.INVALID_REQUEST, f"{one.name}: null value")
         overrides[one.name] = one.value
-    return _judged(overrides, topic)
-
-
-def _removes(changes: tuple[Value, ...], names: frozenset[str]) -> bool:
-    return all(change.config_operation == _DELETE and change.name in names for change in changes)
+    return overrides
 
 
 def _refuse_twice(changes: tuple[Value, ...]) -> None:

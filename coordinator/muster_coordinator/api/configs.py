@@ -1,5 +1,6 @@
-"""DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows its own settings read-only;
-groups have no settings yet. Changes are in `alter_configs`."""
+"""DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows the settings of its file
+read-only, and the throttles of moves that were set since (ADR 46); groups have no settings yet. Changes are in
+`alter_configs`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,19 +10,28 @@ from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
-from muster_coordinator.api.topic_entries import SOURCE_DEFAULT, SOURCE_STATIC, SOURCE_TOPIC, source_and_value
+from muster_coordinator.api.topic_entries import (
+    SOURCE_DEFAULT,
+    SOURCE_DYNAMIC,
+    SOURCE_DYNAMIC_DEFAULT,
+    SOURCE_STATIC,
+    SOURCE_TOPIC,
+    source_and_value,
+)
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, Topic
+from muster_coordinator.controller.broker_configs import BROKER_CONFIGS
+from muster_coordinator.controller.image import EVERY_BROKER, MEMBERS_LEVEL, ClusterImage, Topic
 from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 TOPIC, BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 """Types of org.apache.kafka.common.config.ConfigResource."""
-_STRING = int(ConfigType.STRING)
+_STRING, _LONG = int(ConfigType.STRING), int(ConfigType.LONG)
 
 _FACTOR = "default.replication.factor"
 
@@ -95,32 +105,61 @@ class Configs:
         if code is not Code.NONE:
             raise ApiError(code)
         if resource.type == BROKER:
-            return self._broker_entries(resource.name, wanted)
+            return self._broker_entries(resource.name, wanted, request)
         if resource.type in (_LOGGER, _METRICS, _GROUP):
             return []
         raise ApiError(Code.INVALID_REQUEST, f"unknown type of resource {resource.type}")
 
-    def _broker_entries(self, name: str, wanted: frozenset[str]) -> list[Value]:
-        """The settings of this broker only: clients ask the broker that they mean. Name "" stands for the cluster-wide
-        defaults, of which none is set."""
+    def _broker_entries(self, name: str, wanted: frozenset[str], request: Value) -> list[Value]:
+        """The settings of this broker only: clients ask the broker that they mean. Name "" stands for the defaults of
+        all."""
         if name == "":
-            return []
-        if name != str(self._services.surface.broker):
-            raise ApiError(Code.INVALID_REQUEST, f"this is broker {self._services.surface.broker}, not {name}")
+            return self._changed_entries(EVERY_BROKER, wanted, request)
+        broker = self._services.surface.broker
+        if name != str(broker):
+            raise ApiError(Code.INVALID_REQUEST, f"this is broker {broker}, not {name}")
         in_force = {_FACTOR: self._default_factor()}
         return [
+            *self._changed_entries(broker, wanted, request),
+            *(
+                {
+                    "name": key,
+                    "value": (in_force.get(key) or text) or None,
+                    "read_only": True,
+                    "config_source": SOURCE_STATIC,
+                    "is_sensitive": False,
+                    "config_type": _STRING,
+                    "synonyms": (),
+                    "documentation": None,
+                }
+                for key, text in self._services.settings.broker_configs
+                if not wanted or key in wanted
+            ),
+        ]
+
+    def _changed_entries(self, broker: BrokerId, wanted: frozenset[str], request: Value) -> list[Value]:
+        """What the controller's log has of a broker, and of all where it has nothing of its own."""
+        image = self._services.surface.image()
+        if image is None:
+            return []
+        found: dict[str, list[Value]] = {}
+        for holder in dict.fromkeys((broker, EVERY_BROKER)):
+            source = SOURCE_DYNAMIC_DEFAULT if holder == EVERY_BROKER else SOURCE_DYNAMIC
+            for name, text in image.broker_configs.get(holder, ()):
+                found.setdefault(name, []).append({"name": name, "value": text, "source": source})
+        return [
             {
-                "name": key,
-                "value": (in_force.get(key) or text) or None,
-                "read_only": True,
-                "config_source": SOURCE_STATIC,
+                "name": name,
+                "value": sources[0]["value"],
+                "read_only": False,
+                "config_source": sources[0]["source"],
                 "is_sensitive": False,
-                "config_type": _STRING,
-                "synonyms": (),
-                "documentation": None,
+                "config_type": _LONG,
+                "synonyms": sources if request.include_synonyms else (),
+                "documentation": BROKER_CONFIGS[name] if request.include_documentation else None,
             }
-            for key, text in self._services.settings.broker_configs
-            if not wanted or key in wanted
+            for name, sources in sorted(found.items())
+            if not wanted or name in wanted
         ]
 
     def _default_factor(self) -> str:

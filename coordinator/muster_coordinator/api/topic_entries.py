@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigDef
 from muster_coordinator.wire.schema import Value
 
-SOURCE_TOPIC, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 3, 4, 5
+SOURCE_TOPIC, SOURCE_DYNAMIC, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
 """ConfigSource of DescribeConfigs."""
 
 

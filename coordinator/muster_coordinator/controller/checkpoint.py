@@ -10,7 +10,16 @@ these. What it does not do: use the disk; `storage.checkpoint` frames and checks
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Move, Partition, Routing, Topic
+from muster_coordinator.controller.image import (
+    EVERY_BROKER,
+    MEMBERS_LEVEL,
+    Broker,
+    ClusterImage,
+    Move,
+    Partition,
+    Routing,
+    Topic,
+)
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
@@ -20,7 +29,8 @@ CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
 """Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
-with member numbers, whether they were placed, and moves, the brokers that left, and whether the balancer is paused."""
+with member numbers, whether they were placed, and moves, the brokers that left, whether the balancer is
+paused, and settings of brokers."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -94,10 +104,15 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
             p.many(cluster.unregistered[broker], p.blob)
         p.u8(cluster.balancer_paused)
         p.i32s(cluster.former_voters)
+        p.u32(len(cluster.broker_configs))
+        for broker in sorted(cluster.broker_configs):
+            p.i32(broker)
+            p.configs(cluster.broker_configs[broker])
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
         assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
         assert not cluster.former_voters, "nobody ceases to vote below MEMBERS_LEVEL"
+        assert not cluster.broker_configs, "no settings of brokers are changed below MEMBERS_LEVEL"
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -156,6 +171,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     unregistered = _take_unregistered(u) if version >= MEMBERS_VERSION else {}
     balancer_paused = version >= MEMBERS_VERSION and u.flag()
     former_voters = u.many(lambda: BrokerId(u.i32())) if version >= MEMBERS_VERSION else ()
+    broker_configs = _take_broker_configs(u) if version >= MEMBERS_VERSION else {}
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -172,6 +188,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         unregistered=MappingProxyType(unregistered),
         balancer_paused=balancer_paused,
         former_voters=former_voters,
+        broker_configs=MappingProxyType(broker_configs),
     )
     return cluster, deleted
 
@@ -199,6 +216,14 @@ def _take_unregistered(u: Unpacker) -> dict[BrokerId, tuple[bytes, ...]]:
     for broker, folders in found.items():
         if broker < 0 or any(len(uuid) != UUID_BYTES for uuid in folders):
             raise Corruption(f"controller bytes: broker {broker} was unregistered with folders that are none")
+    return found
+
+
+def _take_broker_configs(u: Unpacker) -> dict[BrokerId, tuple[tuple[str, str], ...]]:
+    found = dict(u.many(lambda: (BrokerId(u.i32()), u.configs())))
+    for broker, configs in found.items():
+        if broker < EVERY_BROKER or not configs or list(configs) != sorted(configs):
+            raise Corruption(f"controller bytes: broker {broker} has settings {configs}")
     return found
 
 

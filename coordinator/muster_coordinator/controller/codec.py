@@ -15,6 +15,7 @@ from typing import TypeVar
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
+    AlterBrokerConfigs,
     AlterTopicConfigs,
     Command,
     CommandResult,
@@ -66,6 +67,7 @@ SET_CONTROLLER_VOTERS = 15
 COMPLETE_CONTROLLER_VOTERS = 16
 DECOMMISSION_BROKER = 17
 PAUSE_BALANCER = 18
+ALTER_BROKER_CONFIGS = 19
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -104,9 +106,8 @@ def encode_command(command: Command) -> bytes:
             p.blob(command.topic_id)
             p.i32(command.total)
             _put_placed(p, command.placed)
-        case AlterTopicConfigs():
-            p = Packer(COMMAND_VERSION, ALTER_TOPIC_CONFIGS)
-            p.blob(command.topic_id)
+        case AlterTopicConfigs() | AlterBrokerConfigs():
+            p = _altered(command)
             p.configs(command.expected)
             p.configs(command.configs)
         case AllocateProducerIds():
@@ -187,6 +188,16 @@ def _take_placed(u: Unpacker) -> Placed:
     return u.many(lambda: u.many(lambda: BrokerId(u.i32())))
 
 
+def _altered(command: AlterTopicConfigs | AlterBrokerConfigs) -> Packer:
+    if isinstance(command, AlterTopicConfigs):
+        p = Packer(COMMAND_VERSION, ALTER_TOPIC_CONFIGS)
+        p.blob(command.topic_id)
+    else:
+        p = Packer(COMMAND_VERSION, ALTER_BROKER_CONFIGS)
+        p.i32(command.broker)
+    return p
+
+
 def _put_seat(p: Packer, seat: RecoveredSeat) -> None:
     p.i32(seat.broker)
     p.many(seat.gone, p.blob)
@@ -225,6 +236,10 @@ def _alter_topic_configs(u: Unpacker) -> Command:
     return AlterTopicConfigs(topic_id=u.blob(), expected=u.configs(), configs=u.configs())
 
 
+def _alter_broker_configs(u: Unpacker) -> Command:
+    return AlterBrokerConfigs(broker=BrokerId(u.i32()), expected=u.configs(), configs=u.configs())
+
+
 def _moved(make: type[MovePartition] | type[CompleteMove]) -> Callable[[Unpacker], Command]:
     return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
 
@@ -258,6 +273,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
         broker=BrokerId(u.i32()), replica_uuid=u.blob(), departing=u.flag()
     ),
     PAUSE_BALANCER: lambda u: PauseBalancer(paused=u.flag()),
+    ALTER_BROKER_CONFIGS: _alter_broker_configs,
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

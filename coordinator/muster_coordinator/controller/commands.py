@@ -170,6 +170,16 @@ class AlterTopicConfigs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterBrokerConfigs:
+    """As `AlterTopicConfigs`, of a broker, or of all (`image.EVERY_BROKER`). Written from `image.MEMBERS_LEVEL` on
+    only."""
+
+    broker: BrokerId
+    expected: tuple[tuple[str, str], ...]
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
     broker: BrokerId
 
@@ -183,6 +193,7 @@ Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
+    | AlterBrokerConfigs
 )  # fmt: skip
 
 

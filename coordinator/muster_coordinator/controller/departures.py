@@ -39,7 +39,10 @@ def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage
         f"broker {broker} had {len(known.gone)} data folders replaced, the most that are kept",
     )
     return replace(
-        cluster, brokers=without(cluster.brokers, broker), unregistered=with_(cluster.unregistered, broker, gone)
+        cluster,
+        brokers=without(cluster.brokers, broker),
+        unregistered=with_(cluster.unregistered, broker, gone),
+        broker_configs=without(cluster.broker_configs, broker),
     )
 
 

@@ -14,6 +14,8 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, membe
 MEMBERS_LEVEL = 3
 """Feature level from which replicas are replaced (ADR 38), and the image has bindings and members."""
 EMPTY_ID = bytes(16)
+EVERY_BROKER = BrokerId(-1)
+"""Settings of brokers that hold where one has none of its own."""
 PEER_LISTENER = "peer"
 """The endpoint at which peers reach an observer: no configuration of theirs names it. A client's listener cannot have
 this name, as those are in capitals."""
@@ -165,6 +167,9 @@ class ClusterImage:
     former_voters: tuple[BrokerId, ...] = ()
     """Observers that voted in the controller's group before, and may still do, ascending (ADR 45). There are none below
     `MEMBERS_LEVEL`."""
+    broker_configs: Mapping[BrokerId, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Settings of brokers that were changed while they run (`broker_configs`), and of `EVERY_BROKER`: each sorted by
+    name, never empty. There are none below `MEMBERS_LEVEL`."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -9,5 +9,7 @@ GONE_FOLDERS_MAX = 1_000
 the image for a volume lost each day of three years."""
 RACK_CHARS_MAX = 249
 """As of a topic's name. Fifty racks are in every answer that lists brokers."""
+THROTTLE_BYTES_PER_SECOND_MIN = 262_144
+"""Slowest rate at which replicas may be copied. Four chunks a second: a copy without one for seconds is given up."""
 BROKER_ID_MAX = 2**31 - 1
 UUID_BYTES = 16

@@ -31,7 +31,7 @@ def with_(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
 
 
 def without(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """A copy without `key`, which is there."""
+    """A copy without `key`."""
     rest = dict(mapping)
-    del rest[key]
+    rest.pop(key, None)
     return MappingProxyType(rest)

@@ -45,16 +45,18 @@ class ConfigDef(NamedTuple):
     """Whether Muster acts on the value; False: it is only stored and shown."""
 
 
-def _integer(low: int, high: int) -> Validator:
-    def check(value: str) -> str | None:
-        digits = value[1:] if value[:1] in ("-", "+") else value
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
-            return f"{value!r} is not an integer"
-        if not low <= int(value) <= high:
-            return f"must be between {low} and {high}" if high < LONG_MAX else f"must be at least {low}"
-        return None
+def integer_error(value: str, low: int, high: int) -> str | None:
+    """Why a text is no whole number from `low` to `high`, or None."""
+    digits = value[1:] if value[:1] in ("-", "+") else value
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
+        return f"{value!r} is not an integer"
+    if not low <= int(value) <= high:
+        return f"must be between {low} and {high}" if high < LONG_MAX else f"must be at least {low}"
+    return None
 
-    return check
+
+def _integer(low: int, high: int) -> Validator:
+    return lambda value: integer_error(value, low, high)
 
 
 def _long(low: int) -> Validator:

@@ -12,9 +12,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
+from muster_coordinator.controller.broker_configs import alter_broker_configs
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
+    AlterBrokerConfigs,
     AlterTopicConfigs,
     Command,
     CommandResult,
@@ -60,7 +62,7 @@ from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUP
 
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
-    | CompleteControllerVoters
+    | CompleteControllerVoters | AlterBrokerConfigs
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
@@ -112,6 +114,8 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "balancing"
     elif isinstance(command, SetControllerVoters | CompleteControllerVoters):
         what = "changing who votes in the controller's group"
+    elif isinstance(command, AlterBrokerConfigs):
+        what = "changing a broker's settings"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -174,6 +178,8 @@ def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[Cluster
             return _depart(cluster, command), DONE
         case SetControllerVoters():
             return set_voters(cluster, command.voters), DONE
+        case AlterBrokerConfigs():
+            return alter_broker_configs(cluster, command), DONE
         case CompleteControllerVoters():
             return complete_voters(cluster, command.voters), DONE
         case _:

@@ -187,6 +187,13 @@ class RaftCore(RaftState):
         """How many peers make a quorum with this voter, whichever they are."""
         return majority(len(self.config.voters)) - 1 if self.is_plain else len(self.peers)
 
+    def hold_back(self, peer: int, held: bool) -> None:
+        """While leading: `peer` gets no entries from now on, or gets them again. Everything else goes on."""
+        progress = self.progresses.get(peer)
+        if progress is not None and progress.held != held:
+            progress.held = held
+            self.send_due = True
+
     def peer_unreachable(self, peer: int) -> None:
         """The link to `peer` broke; it may be back at once."""
         replication.unreachable(self, peer)

@@ -46,6 +46,7 @@ class Progress:
         "barrier",
         "contact_ms",
         "forgot",
+        "held",
         "look",
         "match",
         "next",
@@ -74,6 +75,8 @@ class Progress:
         """It is told so until it answers without the token."""
         self.forgot = False
         """It answered without the token before it was released: it is to suspend itself again."""
+        self.held = False
+        """It gets no entries for now; that it does not vote is the host's to see to."""
         self._inflight: deque[tuple[int, int]] = deque()
         self._inflight_bytes = 0
 
@@ -146,6 +149,8 @@ class Progress:
 
     def full(self, flow: Flow) -> bool:
         """Is the window closed for data?"""
+        if self.held:
+            return True
         return len(self._inflight) >= flow.inflight_appends_max or self._inflight_bytes >= flow.inflight_bytes_max
 
     def view(self) -> ProgressView:

@@ -93,6 +93,8 @@ class FormedNode:
         self.current_topics = CurrentImage(loop, self.client, controller, TOPICS)
         controller.watch(self.current.moved)
         controller.watch(self.current_topics.moved)
+        host.throttle.follow(machine.cluster)
+        controller.watch(lambda: host.throttle.follow(machine.cluster))
         self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)

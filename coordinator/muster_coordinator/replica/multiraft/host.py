@@ -10,13 +10,15 @@ groups in a turn.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.events import Tell, untold
-from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of, member_no
 from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet
+from muster_coordinator.raft.log import entries_bytes
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica import limits
@@ -33,6 +35,7 @@ from muster_coordinator.replica.multiraft.payloads import (
 )
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.raft_payload import URGENT, RaftPacker, unpack_raft
+from muster_coordinator.replica.multiraft.throttle import Throttle
 from muster_coordinator.replica.multiraft.wal_writer import WalGroup, WalWriter
 from muster_coordinator.storage.contract import WalStore
 
@@ -111,6 +114,7 @@ class Host:
         self.tell: Tell = untold
         self.suspension: Callable[[RaftGroup], None] = _ignore
         """Called with a group whose core was suspended or released (`raft.suspension`)."""
+        self.throttle = Throttle(broker)
         self.turns = 0
         self.refused_busy = 0
         """Proposals refused as busy because there was no room here or on the disks of a majority."""
@@ -324,6 +328,8 @@ class Host:
             ready = core.ready()
             for message in ready.messages:
                 self._post(group, message)
+            if self.throttle.slows_entries and group.number != CONTROLLER_GROUP:
+                self._pace(group, ready.messages)
             group.wal_writer.stage_ready(group, ready)
             if ready.soft_state is not None:
                 self._note_leader(group)  # before `took`, which wakes requests that look up the leader
@@ -335,6 +341,27 @@ class Host:
         if group.leads:
             self.heartbeats.moved(group)
         self.deadlines.set(group.due, core.deadline_ms)
+
+    def _pace(self, group: RaftGroup, messages: Iterable[Message]) -> None:
+        """Entries for members that do not vote yet are copies: after these have left, more of them wait until they are
+        paid for. Voters are never held back, for what is acknowledged waits for them."""
+        config = group.core.config
+        voters = config.voters + config.outgoing
+        copied: Counter[int] = Counter()
+        for message in messages:
+            if message.entries and message.to not in voters:
+                copied[message.to] += entries_bytes(message.entries)
+        now_ms = self.now_ms()
+        for member, size in copied.items():
+            wait_ms = self.throttle.entries_wait_ms(broker_of(member), now_ms, size)
+            if wait_ms:  # one timer: until it fires the member gets no more that would have to wait
+                group.core.hold_back(member, True)
+                self.loop.call_at(now_ms + wait_ms, partial(self._let_go, group, member))
+
+    def _let_go(self, group: RaftGroup, member: int) -> None:
+        if self.groups.get(group.number) is group:
+            group.core.hold_back(member, False)
+            self.touch(group)
 
     def _note_leader(self, group: RaftGroup) -> None:
         core = group.core

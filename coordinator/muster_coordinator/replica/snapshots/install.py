@@ -76,7 +76,7 @@ class _Ask:
 class _Pull(_Ask):
     """An install whose offer has come: its files are fetched."""
 
-    __slots__ = ("asked", "awaited", "equal", "heard_ms", "looks", "offer", "own", "reuse", "todo", "todo_own")
+    __slots__ = ("asked", "awaited", "equal", "heard_ms", "looks", "offer", "own", "paced", "reuse", "todo", "todo_own")
 
     def __init__(self, ask: _Ask, offer: Offer) -> None:
         """Replaces `ask` and takes over its timer."""
@@ -93,6 +93,8 @@ class _Pull(_Ask):
         """When the last chunk came, or chunks were asked for again"""
         self.reuse: Reuse | None = None
         self.own = install_own.NOTHING
+        self.paced = False
+        """The throttle holds the next request back."""
         self.looks = False
         """Own files are being checked or copied: no chunk is asked for yet."""
         self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
@@ -306,11 +308,12 @@ class SnapshotInstalls:
 
     def _look_alive(self, pull: _Pull) -> None:
         """Keep the install alive on both sides while nothing is expected of the leader: own files are checked and
-        copied, or all chunks that were asked for have come and this disk is slow to take them. Ask for the checksum of
-        one byte every `ALIVE_MS`; else the leader would end the session, and this replica the install, for silence."""
+        copied, all chunks that were asked for have come and this disk is slow to take them, or a throttle holds them
+        back. Ask for the checksum of one byte every `ALIVE_MS`; else the leader would end the session, and this replica
+        the install, for silence."""
         if pull.number not in self._pulls:
             return
-        if pull.looks or not pull.awaited:
+        if pull.looks or not pull.awaited or self._host.throttle.is_set:
             self._listen(pull)
             if pull.offer.checks:  # a leader of an earlier release would close the link
                 self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
@@ -433,12 +436,20 @@ class SnapshotInstalls:
     def _ask_more(self, pull: _Pull) -> None:
         if pull.number not in self._pulls:
             return
-        while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX:
+        while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX and not pull.paced:
             file, offset, length = pull.todo.popleft()
             pull.asked[file, offset] = pull.awaited[file, offset] = length
             self._ask_chunk(pull, file, offset, length)
-        if not pull.asked:
+            wait_ms = self._host.throttle.takes.wait_ms(self._loop.monotonic_ms(), length) if pull.todo else 0
+            if wait_ms:
+                pull.paced = True
+                self._loop.call_at(self._loop.monotonic_ms() + wait_ms, partial(self._go_on, pull))
+        if not pull.asked and not pull.todo:
             self._complete(pull)
+
+    def _go_on(self, pull: _Pull) -> None:
+        pull.paced = False
+        self._ask_more(pull)
 
     def _chunk(self, peer: BrokerId, chunk: Chunk) -> None:
         pull = self._pulls.get(chunk.install)

@@ -8,7 +8,8 @@ staged are used again. While a follower fetches, the core keeps the entries afte
 (`RaftGroup.hold_from`), and the WAL its files while it has room, so that replication can continue from there; after the
 install they are kept for as long as the follower catches up. A single sealed segment is given to any voter that asks,
 also by a follower, after all of it was checked. Files are read by a thread of their own; all chunks together keep to
-`install_rate`. What this does not do: decide that a follower needs an install; the core's progress does.
+`install_rate`, and to the broker's throttle. What this does not do: decide that a follower needs an install; the core's
+progress does.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.throttle import Pace
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk, FileKind, Offer, OfferedFile
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
@@ -44,7 +46,7 @@ SEND_TRIES_MAX = 250
 class _Session:
     """One follower's install, or its fetch of one segment."""
 
-    __slots__ = ("checkpoint", "group", "index", "install", "paths", "peer", "sizes", "used_ms")
+    __slots__ = ("checkpoint", "group", "index", "install", "paths", "peer", "reading", "sizes", "used_ms")
 
     def __init__(
         self,
@@ -68,6 +70,9 @@ class _Session:
         self.paths = paths
         self.sizes = sizes
         self.used_ms = 0
+        self.reading: set[tuple[int, int]] = set()
+        """(file, offset) of chunks that were asked for and are not read yet: whoever asks again while the throttle
+        holds one back is not sent it twice."""
 
 
 class InstallSource:
@@ -83,11 +88,9 @@ class InstallSource:
         rate: int,
         notice: Notice = unnoticed,
     ) -> None:
-        """`rate`: bytes a second."""
+        """`rate`: bytes a second, by the broker's file; its throttle may be slower."""
         self._notice = notice
-        self._rate = rate
-        self._free_us = 0
-        """When the next chunk may be read, in microseconds of the loop's time."""
+        self._pace = Pace(rate)
         self._loop = loop
         self._disk = disk
         self._net = net
@@ -302,8 +305,12 @@ class InstallSource:
             self._refuse(peer, install, "no such transfer")
             return
         self._used(session)
+        if (number, offset) in session.reading:
+            return
+        session.reading.add((number, offset))
 
         def read(result: tuple[bytes, int] | BaseException) -> None:
+            session.reading.discard((number, offset))
             if isinstance(result, BaseException):
                 self._end(peer, install)
                 self._refuse(peer, install, "a file is not there any more")
@@ -320,10 +327,9 @@ class InstallSource:
             self._loop.submit("transfer-source", job, read)
 
     def _wait_ms(self, length: int) -> int:
-        """How long a read of `length` bytes must wait to keep to the rate; bursts of 100 ms of the rate are allowed."""
-        now_us = self._loop.monotonic_ms() * 1_000
-        self._free_us = max(self._free_us, now_us - 100_000) + length * 1_000_000 // self._rate
-        return max(0, self._free_us - now_us) // 1_000
+        """How long a read of `length` bytes must wait to keep to the rates."""
+        now_ms = self._loop.monotonic_ms()
+        return max(self._pace.wait_ms(now_ms, length), self._host.throttle.sends.wait_ms(now_ms, length))
 
     def check_ask(self, peer: BrokerId, payload: bytes) -> None:
         """Read a range off the loop and send its checksum."""
