@@ -289,6 +289,21 @@ SNAPSHOT_OFFERED = EventKind(
     ("raft_group", "partition", "target", "applied", "files", "size_bytes"),
     "`target` needs entries that this leader's WAL no longer has: it fetches a checkpoint and the segments.",
 )
+COPY_WAITS = EventKind(
+    "copy waits for room",
+    Room.SNAPSHOTS,
+    Level.WARNING,
+    ("raft_group", "partition", "reason"),
+    "The partition is moved to this replica, or this replica lacks much of it, and what is to come would leave too "
+    "little of the disk. Who has it keeps it, and serves; it goes on by itself when there is room.",
+)
+COPY_GOES_ON = EventKind(
+    "copy goes on",
+    Room.SNAPSHOTS,
+    Level.INFO,
+    ("raft_group", "partition"),
+    "There is room for it again.",
+)
 INSTALL_STARTED = EventKind(
     "snapshot install started",
     Room.SNAPSHOTS,
@@ -418,6 +433,8 @@ KINDS = (
     INSTALL_STARTED,
     INSTALLED,
     INSTALL_FAILED,
+    COPY_WAITS,
+    COPY_GOES_ON,
     DISK_LOW,
     DISK_FULL,
     DISK_HAS_ROOM,

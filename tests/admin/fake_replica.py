@@ -15,7 +15,14 @@ from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
-from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, InstallStatus, ScrubStatus, WorkDone
+from muster_coordinator.replica.multiraft.status import (
+    CopyWithoutRoom,
+    DamagedFile,
+    GroupStatus,
+    InstallStatus,
+    ScrubStatus,
+    WorkDone,
+)
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 
@@ -65,6 +72,7 @@ class FakeReplica:
         self.leaders: dict[GroupNo, BrokerId | None] = {GroupNo(n): BrokerId(0) for n in range(5)}
         self.damaged: dict[GroupNo, tuple[DamagedFile, ...]] = {}
         self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
+        self.without_room: tuple[CopyWithoutRoom, ...] = ()
         self.down: set[BrokerId] = set()
         self.low: set[BrokerId] = set()
         self.reasons: tuple[str, ...] = ()
@@ -162,6 +170,9 @@ class FakeReplica:
 
     def balancer_plan(self, image: ClusterImage) -> Planner:
         return Planner(image, image.brokers.keys() - self.down)
+
+    def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
+        return self.without_room
 
     def leaderships(self) -> int:
         return sum(1 for leader in self.leaders.values() if leader == self.broker)

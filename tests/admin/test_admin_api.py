@@ -23,7 +23,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.multiraft.status import DamagedFile
+from muster_coordinator.replica.multiraft.status import CopyWithoutRoom, DamagedFile
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
@@ -99,6 +99,18 @@ def test_status_says_who_and_how_and_conforms(tmp_path: Path) -> None:
         assert (document["version"], document["broker"], document["ready"]) == ("1.2.3", 0, True)
         assert document["leaderships"] == 5
         assert [broker["alive"] for broker in document["brokers"]] == [True, True, True]
+
+    run(tmp_path, body)
+
+
+def test_status_names_the_partitions_that_wait_for_room(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        _, document = await h.ask("GET", "/v1/status")
+        assert document["copies_without_room"] == []
+        h.replica.without_room = (CopyWithoutRoom(GroupNo(9), "flights-1", "the disk is low"),)
+        _, document = await h.ask("GET", "/v1/status")
+        waiting = {"raft_group": 9, "partition": "flights-1", "reason": "the disk is low"}
+        assert document["copies_without_room"] == [waiting]
 
     run(tmp_path, body)
 

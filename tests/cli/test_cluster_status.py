@@ -160,6 +160,18 @@ def test_groups_that_take_a_new_folder_in_are_remarked(muster, replicas, token):
     assert rows == {0: ["catching up"], 1: ["leads 3 Raft groups whose members are being changed"]}
 
 
+def test_copies_that_wait_for_room_are_remarked(muster, replicas, token):
+    waiting = [{"raft_group": n, "partition": f"t-{n}", "reason": "the disk is low"} for n in range(3)]
+    replicas[1].answers["/v1/status"]["copies_without_room"] = waiting
+    replicas[0].answers["/v1/status"]["copies_without_room"] = waiting[:1]
+    ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json")
+    rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
+    assert rows == {
+        0: ["catching up", "lacks room for a copy of t-0"],
+        1: ["lacks room for a copy of t-0 and of 2 more"],
+    }
+
+
 def test_a_low_disk_is_remarked(muster, replicas, token):
     replicas[1].answers["/v1/status"]["disk"] = {"free_bytes": 77, "low": True, "full": False}
     replicas[0].answers["/v1/status"]["disk"] = {"free_bytes": 10**9, "low": False, "full": False}

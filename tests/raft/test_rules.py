@@ -827,11 +827,11 @@ def test_rule_33_appends_are_bounded_by_bytes_and_one_oversize_travels_alone() -
     assert sent == [2, 1, 1]
 
 
-def test_a_follower_that_is_held_back_gets_no_entries_and_stays_in_touch() -> None:
+def test_a_follower_that_is_throttled_gets_no_entries_and_stays_in_touch() -> None:
     """Copies are throttled by the host (ADR 46): appends without entries, probes and commits go on, and once it is let
     go the follower gets all at once."""
     leader = make_leader()
-    leader.hold_back(3, True)
+    leader.throttle(3, True)
     leader.propose(NOW, [(EntryKind.NORMAL, b"x")])
     sent = settle(leader)
     assert [m.to for m in sent if m.entries] == [2]
@@ -847,10 +847,10 @@ def test_a_follower_that_is_held_back_gets_no_entries_and_stays_in_touch() -> No
     assert not probes[0].entries
     acknowledge(leader, 3, probes[0].index)
     assert not any(m.entries for m in settle(leader) if m.to == 3)
-    leader.hold_back(3, False)
+    leader.throttle(3, False)
     [last] = [m for m in settle(leader) if m.to == 3 and m.entries]
     assert last.entries[-1].index == leader.last_index
-    leader.hold_back(9, True)  # no member
+    leader.throttle(9, True)  # no member
 
 
 def test_rule_33_the_window_is_bounded_by_count() -> None:

@@ -3,7 +3,7 @@
 A move of 4 MiB at 512 KiB a second takes eight seconds, by entries of the log as by files of a checkpoint, whichever
 side has the rate; without one it takes less than three. What is produced meanwhile is answered as quickly as before.
 
-A member that lacks `LAG_ENTRIES_MAX` entries or fewer counts as level, and votes; from then on it is not held back.
+A member that lacks `LAG_ENTRIES_MAX` entries or fewer counts as level, and votes; from then on it is not throttled.
 """
 
 from typing import Any, NamedTuple

@@ -46,6 +46,10 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "offsets_partitions": image.routing.offsets_partitions if image is not None else None,
         "feature_level": image.feature_level if image is not None else None,
         "groups_to_change": replica.groups_to_change(),
+        "copies_without_room": [
+            {"raft_group": one.group, "partition": one.partition, "reason": one.reason}
+            for one in replica.copies_without_room()
+        ],
     }
 
 

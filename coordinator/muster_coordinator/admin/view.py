@@ -13,7 +13,13 @@ from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
-from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone
+from muster_coordinator.replica.multiraft.status import (
+    CopyWithoutRoom,
+    GroupStatus,
+    InstallStatus,
+    ScrubStatus,
+    WorkDone,
+)
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import Surface
@@ -66,6 +72,10 @@ class AdminReplica(Surface, Protocol):
 
     def balancer_plan(self, image: ClusterImage) -> Planner:
         """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
+        ...
+
+    def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
+        """Raft groups whose copies to this replica wait for room on its disk."""
         ...
 
     def leaderships(self) -> int:

@@ -167,7 +167,13 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
         state = "unknown" if broker["alive"] else "down"
         return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": unbound}
     state = "ready" if view["ready"] else "not ready"
-    remarks = [*view["not_ready"], *_changing(view), *_disk(view.get("disk")), *_damage(view["partitions"])]
+    remarks = [
+        *view["not_ready"],
+        *_changing(view),
+        *_without_room(view),
+        *_disk(view.get("disk")),
+        *_damage(view["partitions"]),
+    ]
     return {
         **row,
         "state": "draining" if view["draining"] else state,
@@ -188,6 +194,13 @@ def _changing(view: Json) -> list[str]:
     release do not report it."""
     groups = view.get("groups_to_change", 0)
     return [f"leads {groups} Raft groups whose members are being changed"] if groups else []
+
+
+def _without_room(view: Json) -> list[str]:
+    """A remark while partitions cannot be copied to the replica. Replicas of the previous release do not report it."""
+    lacking = view.get("copies_without_room", [])
+    more = f" and of {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    return [f"lacks room for a copy of {lacking[0]['partition']}{more}"] if lacking else []
 
 
 def _disk(disk: Json | None) -> list[str]:

@@ -187,11 +187,11 @@ class RaftCore(RaftState):
         """How many peers make a quorum with this voter, whichever they are."""
         return majority(len(self.config.voters)) - 1 if self.is_plain else len(self.peers)
 
-    def hold_back(self, peer: int, held: bool) -> None:
+    def throttle(self, peer: int, throttled: bool) -> None:
         """While leading: `peer` gets no entries from now on, or gets them again. Everything else goes on."""
         progress = self.progresses.get(peer)
-        if progress is not None and progress.held != held:
-            progress.held = held
+        if progress is not None and progress.throttled != throttled:
+            progress.throttled = throttled
             self.send_due = True
 
     def peer_unreachable(self, peer: int) -> None:

@@ -46,7 +46,6 @@ class Progress:
         "barrier",
         "contact_ms",
         "forgot",
-        "held",
         "look",
         "match",
         "next",
@@ -55,6 +54,7 @@ class Progress:
         "released",
         "state",
         "suspended",
+        "throttled",
     )
 
     def __init__(self, next_index: int) -> None:
@@ -75,7 +75,7 @@ class Progress:
         """It is told so until it answers without the token."""
         self.forgot = False
         """It answered without the token before it was released: it is to suspend itself again."""
-        self.held = False
+        self.throttled = False
         """It gets no entries for now; that it does not vote is the host's to see to."""
         self._inflight: deque[tuple[int, int]] = deque()
         self._inflight_bytes = 0
@@ -149,7 +149,7 @@ class Progress:
 
     def full(self, flow: Flow) -> bool:
         """Is the window closed for data?"""
-        if self.held:
+        if self.throttled:
             return True
         return len(self._inflight) >= flow.inflight_appends_max or self._inflight_bytes >= flow.inflight_bytes_max
 

@@ -54,7 +54,7 @@ def _send_appends(state: RaftState, peer: int, progress: Progress) -> None:
         if progress.look:
             _send_append(state, peer, progress, with_entries=False)
     elif progress.state is PROBE and not progress.paused and (progress.look or progress.next <= last):
-        _send_append(state, peer, progress, with_entries=progress.next <= last and not progress.held)
+        _send_append(state, peer, progress, with_entries=progress.next <= last and not progress.throttled)
     progress.look = False
 
 

@@ -32,7 +32,14 @@ from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.payloads import Kind
-from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone, group_status
+from muster_coordinator.replica.multiraft.status import (
+    CopyWithoutRoom,
+    GroupStatus,
+    InstallStatus,
+    ScrubStatus,
+    WorkDone,
+    group_status,
+)
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import LocalLog
@@ -311,6 +318,11 @@ class Node:
     def balancer_plan(self, image: ClusterImage) -> Planner:
         """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
         return Planner(image, () if self.formed is None else self.formed.balancer.takers(image))
+
+    def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
+        """The groups whose copies to this replica wait for room. O(groups)."""
+        groups = self.host.groups.values()
+        return tuple(CopyWithoutRoom(one.number, one.name, one.lacks_room) for one in groups if one.lacks_room)
 
     def leaderships(self) -> int:
         """How many Raft groups this replica leads."""

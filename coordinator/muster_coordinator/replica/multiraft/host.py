@@ -344,7 +344,7 @@ class Host:
 
     def _pace(self, group: RaftGroup, messages: Iterable[Message]) -> None:
         """Entries for members that do not vote yet are copies: after these have left, more of them wait until they are
-        paid for. Voters are never held back, for what is acknowledged waits for them."""
+        paid for. Voters are never throttled, for what is acknowledged waits for them."""
         config = group.core.config
         voters = config.voters + config.outgoing
         copied: Counter[int] = Counter()
@@ -355,12 +355,12 @@ class Host:
         for member, size in copied.items():
             wait_ms = self.throttle.entries_wait_ms(broker_of(member), now_ms, size)
             if wait_ms:  # one timer: until it fires the member gets no more that would have to wait
-                group.core.hold_back(member, True)
+                group.core.throttle(member, True)
                 self.loop.call_at(now_ms + wait_ms, partial(self._let_go, group, member))
 
     def _let_go(self, group: RaftGroup, member: int) -> None:
         if self.groups.get(group.number) is group:
-            group.core.hold_back(member, False)
+            group.core.throttle(member, False)
             self.touch(group)
 
     def _note_leader(self, group: RaftGroup) -> None:

@@ -22,6 +22,8 @@ from typing import NamedTuple, Protocol
 from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.events import (
     BECAME_LEADER,
+    COPY_GOES_ON,
+    COPY_WAITS,
     ELECTION_STARTED,
     LOST_LEADERSHIP,
     STATE_LOST,
@@ -49,6 +51,8 @@ ENTRY_COST_BYTES = 2_048
 """Added to each entry's bytes when a turn's budget is counted, so that a turn applies a bounded number of entries."""
 OF_RAFT = (EntryKind.NOOP, EntryKind.CONF)
 """Entries that say nothing to the machine."""
+DISK_LOW = "the disk is low, so it takes no more entries while it does not vote"
+"""Why a copy waits."""
 DONE_BATCH = Batch()
 DONE_BATCH.durable = True
 
@@ -98,6 +102,9 @@ class GroupHost(Protocol):
     def now_ms(self) -> int: ...
     def reads_ready(self, group: "RaftGroup") -> None:
         """Reads of the group may be answered now: call `answer_reads`, this turn or a later one."""
+
+    disk_low: bool
+    """Little of the disk is left; true while it is full, too."""
 
     disk_full: bool
     """The disk is full: appends with NORMAL entries are not stored."""
@@ -169,6 +176,7 @@ class RaftGroup:
         "due",
         "failed",
         "installing",
+        "lacks_room",
         "leader_commit",
         "machine",
         "name",
@@ -208,6 +216,8 @@ class RaftGroup:
         """The entry that this replica could not apply, if that is the trouble."""
         self.waits_for_space = False
         """Nothing is applied: the disk has no space for the segments."""
+        self.lacks_room = ""
+        """Why the copy of the group to this replica waits for room on the disk; "" while it does not."""
         self.suspended = bool(core.suspended)
         """Whether the core is suspended (`raft.suspension`), as last reported to `Host.suspension`."""
         self.skips = Skips(core.log)
@@ -264,6 +274,11 @@ class RaftGroup:
         return self.core.node in self.core.config.everyone()
 
     @property
+    def is_copied(self) -> bool:
+        """Is this replica one that does not vote yet, as far as it knows?"""
+        return self.core.node not in self.core.config.electors()
+
+    @property
     def members_committed(self) -> bool:
         """Is the configuration that is in effect committed?"""
         return self.core.members.newest.at <= self.core.commit
@@ -312,10 +327,29 @@ class RaftGroup:
 
     def _takes(self, message: Message, new: tuple[Entry, ...]) -> bool:
         """May these entries be stored, of which a group without a state lacks `new`? A full disk takes no NORMAL
-        entries: the other kinds may free space."""
-        if self._host.disk_full and any(entry.kind == EntryKind.NORMAL for entry in message.entries):
-            return False
+        entries: the other kinds may free space. What is left of a low one is for the groups that vote here."""
+        if self._host.disk_low:
+            if any(entry.kind == EntryKind.NORMAL for entry in message.entries):
+                if self.is_copied:
+                    self.wait_for_room(DISK_LOW)
+                    return False
+                if self._host.disk_full:
+                    return False
+        elif self.lacks_room == DISK_LOW:
+            self.has_room()
         return not new or self._backlog_bytes + entries_bytes(new) <= limits.STOPPED_GROUP_BACKLOG_BYTES
+
+    def wait_for_room(self, reason: str) -> None:
+        """The copy of the group to this replica waits: what is still to come would leave too little of the disk."""
+        if not self.lacks_room:
+            self.tell(COPY_WAITS, reason=reason)
+        self.lacks_room = reason
+
+    def has_room(self) -> None:
+        """The copy goes on, if it waited."""
+        if self.lacks_room:
+            self.lacks_room = ""
+            self.tell(COPY_GOES_ON)
 
     def _deadline(self, now_ms: int) -> None:
         target = self.core.transfer_target

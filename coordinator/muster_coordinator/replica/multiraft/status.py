@@ -73,6 +73,14 @@ class GroupStatus(NamedTuple):
         return found
 
 
+class CopyWithoutRoom(NamedTuple):
+    """A group whose copy to this replica waits for room on the disk."""
+
+    group: GroupNo
+    partition: str
+    reason: str
+
+
 class InstallStatus(NamedTuple):
     """Snapshot installs since this replica's start."""
 

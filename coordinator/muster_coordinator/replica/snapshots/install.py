@@ -15,6 +15,7 @@ do: decide that a checkpoint is needed; the core does that (`RaftCore.snapshot_o
 
 from collections import Counter, deque
 from collections.abc import Callable
+from errno import EDQUOT, ENOSPC
 from functools import partial
 
 from crc32c import crc32c
@@ -94,7 +95,7 @@ class _Pull(_Ask):
         self.reuse: Reuse | None = None
         self.own = install_own.NOTHING
         self.paced = False
-        """The throttle holds the next request back."""
+        """The throttle delays the next request."""
         self.looks = False
         """Own files are being checked or copied: no chunk is asked for yet."""
         self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
@@ -308,8 +309,8 @@ class SnapshotInstalls:
 
     def _look_alive(self, pull: _Pull) -> None:
         """Keep the install alive on both sides while nothing is expected of the leader: own files are checked and
-        copied, all chunks that were asked for have come and this disk is slow to take them, or a throttle holds them
-        back. Ask for the checksum of one byte every `ALIVE_MS`; else the leader would end the session, and this replica
+        copied, all chunks that were asked for have come and this disk is slow to take them, or a throttle delays
+        them. Ask for the checksum of one byte every `ALIVE_MS`; else the leader would end the session, and this replica
         the install, for silence."""
         if pull.number not in self._pulls:
             return
@@ -376,6 +377,7 @@ class SnapshotInstalls:
         if self._failed(number, pull, result) or pull.number not in self._pulls:
             return
         assert not isinstance(result, BaseException)
+        pull.group.has_room()
         have = self._have.setdefault(number, {})
         for at, file in enumerate(pull.offer.files):
             staged = max(have.get(file.name, 0), result.get(file.name, 0))
@@ -427,6 +429,8 @@ class SnapshotInstalls:
             group = self._host.groups.get(number)
             if group is not None:
                 group.tell(INSTALL_FAILED, reason=str(result))
+            if group is not None and result.errno in (ENOSPC, EDQUOT):
+                group.wait_for_room(str(result))
             if pull is not None:
                 self._drop(pull)
             return True

@@ -72,7 +72,7 @@ class _Session:
         self.used_ms = 0
         self.reading: set[tuple[int, int]] = set()
         """(file, offset) of chunks that were asked for and are not read yet: whoever asks again while the throttle
-        holds one back is not sent it twice."""
+        delays one is not sent it twice."""
 
 
 class InstallSource:

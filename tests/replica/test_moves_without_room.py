@@ -1,0 +1,117 @@
+"""A partition is moved to a broker whose disk has no room for it: the move waits, everybody who has it keeps it and
+serves, it is told once, and room, or another wish, is all it takes (ADR 46)."""
+
+from collections.abc import Mapping
+
+import pytest
+from muster_coordinator.events import COPY_GOES_ON, COPY_WAITS, Event
+from muster_coordinator.limits import MIB
+from muster_coordinator.replica import limits
+from muster_coordinator.replica.snapshots.install import GIVEN_UP
+
+from tests.replica.cluster import SimCluster
+from tests.replica.test_moves import GROUP, await_moved, move, partition, suspensions_only, traces
+from tests.replica.test_throttled_moves import BY_ENTRIES, BY_FILES, EACH_WAY, RATE, SIZE, Data, full, limit, produce
+
+LOW, GOOD = 4 * MIB, 6 * MIB
+TARGET = 7
+
+
+def crowded(data: Data, seed: int = 1) -> SimCluster:
+    cluster = full(data._replace(settings=data.settings | {"disk_low_bytes": LOW, "disk_good_bytes": GOOD}), seed)
+    cluster.notice = installs_given_up_only
+    return cluster
+
+
+def installs_given_up_only(what: str, details: Mapping[str, object], error: BaseException | None) -> None:
+    if what != GIVEN_UP:
+        suspensions_only(what, details, error)
+
+
+def leave(cluster: SimCluster, free_bytes: int | None) -> None:
+    disk = cluster.disks[TARGET]
+    disk.capacity_bytes = None if free_bytes is None else disk._used() + free_bytes
+
+
+def told(cluster: SimCluster) -> list[str]:
+    """What the target has told of its copies, in order."""
+    events: list[Event] = cluster.events[TARGET]
+    return [event.kind.name for event in events if event.kind in (COPY_WAITS, COPY_GOES_ON)]
+
+
+def await_waiting(cluster: SimCluster) -> None:
+    cluster.world.run_until("it waits for room", cluster.nodes[TARGET].copies_without_room, 30_000)
+
+
+def check_waiting(cluster: SimCluster) -> None:
+    """For long: the move is under way, its origin serves, the target is as ready as before, and has room left."""
+    cluster.world.run_for(20_000)
+    [waiting] = cluster.nodes[TARGET].copies_without_room()
+    assert (waiting.group, waiting.partition) == (GROUP, "t-0")
+    assert waiting.reason
+    assert partition(cluster).moves
+    assert told(cluster) == [COPY_WAITS.name]
+    produce(cluster, 1_000, 5)
+    assert not cluster.nodes[TARGET].not_ready()
+    node = cluster.nodes[TARGET]
+    assert not node.host.disk_full
+    assert TARGET not in cluster.nodes[cluster.wait_leader(GROUP)].host.groups[GROUP].core.config.voters
+
+
+@EACH_WAY
+def test_a_move_to_a_disk_without_room_waits_and_goes_on_when_there_is_some(data: Data) -> None:
+    cluster = crowded(data)
+    leave(cluster, LOW + SIZE // 2 if data is BY_FILES else LOW - 1)
+    cluster.world.run_for(2_000)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    check_waiting(cluster)
+    assert cluster.nodes[TARGET].formed.installs.bytes_received == 0, "not a byte, if it would not fit"
+    leave(cluster, None)
+    await_moved(cluster, 0, 1, TARGET)
+    assert told(cluster) == [COPY_WAITS.name, COPY_GOES_ON.name]
+    assert cluster.nodes[TARGET].copies_without_room() == ()
+
+
+def test_a_disk_that_fills_up_meanwhile_holds_the_move_before_it_is_full() -> None:
+    """By entries, which nobody counts before: what is left of a low disk is for the groups that vote there."""
+    cluster = crowded(BY_ENTRIES)
+    limit(cluster, TARGET, {}, follower=RATE)
+    leave(cluster, LOW + 2 * MIB)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    check_waiting(cluster)
+    assert cluster.disks[TARGET].free_bytes() > LOW // limits.DISK_FULL_SHARE
+    leave(cluster, None)
+    await_moved(cluster, 0, 1, TARGET)
+
+
+@EACH_WAY
+def test_a_move_that_waits_for_room_can_be_taken_back(data: Data) -> None:
+    cluster = crowded(data)
+    leave(cluster, LOW + SIZE // 2 if data is BY_FILES else LOW - 1)
+    cluster.world.run_for(2_000)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    move(cluster)
+    await_moved(cluster, 0, 1, 2)
+    assert cluster.nodes[TARGET].copies_without_room() == ()
+    assert traces(cluster, TARGET) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_disk_that_others_fill_while_files_arrive_holds_the_move_and_keeps_nothing_half_done(seed: int) -> None:
+    cluster = crowded(BY_FILES, seed)
+    limit(cluster, TARGET, {}, follower=RATE)
+    move(cluster, 0, 1, TARGET)
+    installs = cluster.nodes[TARGET].formed.installs
+    cluster.world.run_until("files arrive", lambda: installs.bytes_received > MIB, 30_000)
+    leave(cluster, 64 * 1024)
+    await_waiting(cluster)
+    cluster.world.run_for(15_000)
+    assert partition(cluster).moves
+    assert installs.installed[GROUP] == 0
+    produce(cluster, 1_000, 5)
+    leave(cluster, None)
+    await_moved(cluster, 0, 1, TARGET)
+    assert cluster.nodes[TARGET].copies_without_room() == ()
