@@ -171,7 +171,8 @@ class AlterConfigs:
         topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
             if change is _changed and all(one.name in _TOPIC_THROTTLES for one in resource.configs):
-                return None  # Kafka's tools set and remove them around a move; they mean nothing here (ADR 46)
+                # Kafka's tools set and remove them around a move; they mean nothing here (ADR 46).
+                return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=topic.configs)
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
         configs = _judged(change(topic.configs, resource.configs), topic)
         return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=configs)
