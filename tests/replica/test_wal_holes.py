@@ -146,7 +146,7 @@ def test_what_the_only_replica_has_lost_is_neither_served_nor_cut_until_it_is_ac
 
 def test_nothing_is_accepted_where_others_can_make_good_for_it() -> None:
     cluster = lived(76)
-    with pytest.raises(StartRefused, match="3 voters"):
+    with pytest.raises(StartRefused, match="3 replicas"):
         losses(cluster.disks[0])
     with pytest.raises(StartRefused, match="no cluster"):
         losses(SimDisk())
