@@ -1,6 +1,6 @@
 """Somebody moves partitions between the brokers while anything else happens (ADR 42, ADR 45), and changes their mind.
 Where topics are placed (ADR 44), also without moves, their replicas are in the end where they were placed and nowhere
-else.
+else. The rates that copies keep to change as well (ADR 46).
 
 So does who votes in the controller's group (ADR 45). Moves are made only where brokers join a cluster of three: its
 groups have three replicas, and one broker at most is harmed at a time; so a group never loses more than a minority.
@@ -11,8 +11,16 @@ a broker whose disk was lost for good is moved away first.
 import random
 from collections.abc import Callable, Iterator
 
-from muster_coordinator.controller.commands import CommandResult, MovePartition, PauseBalancer, SetControllerVoters
-from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, Partition
+from muster_coordinator.controller.broker_configs import FOLLOWER_RATE, LEADER_RATE
+from muster_coordinator.controller.commands import (
+    AlterBrokerConfigs,
+    CommandResult,
+    MovePartition,
+    PauseBalancer,
+    SetControllerVoters,
+)
+from muster_coordinator.controller.image import EVERY_BROKER, MEMBERS_LEVEL, ClusterImage, Partition
+from muster_coordinator.controller.limits import THROTTLE_BYTES_PER_SECOND_MIN
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 
@@ -22,6 +30,7 @@ VOTERS = 3
 EVERY_MS = (200, 2_500)
 CANCEL_SHARE = 0.1
 VOTERS_EVERY_MS = (1_500, 6_000)
+THROTTLE_SHARE = 0.4
 MOVED_MS_MAX = 60_000
 """From the end of the storm until all partitions are where they are wanted."""
 
@@ -34,6 +43,7 @@ class Moves:
         self.enabled = cluster.moves = cluster.setup.nodes == VOTERS and bool(cluster.observers)
         self._rand = random.Random(f"{seed}/moves")
         self._voters_rand = random.Random(f"{seed}/controller-voters")
+        self._throttle_rand = random.Random(f"{seed}/throttles")
         self.over = False
         """The storm is: nobody has new wishes."""
 
@@ -54,6 +64,7 @@ class Moves:
         places = [] if image is None else list(_places(image))
         if image is None or not places:
             return
+        self._throttle(image)
         topic_id, index, place = self._rand.choice(places)
         if place.moves and self._rand.random() < CANCEL_SHARE:
             self._ask(MovePartition(topic_id=topic_id, partition=index, voters=()), "a move was cancelled")
@@ -73,6 +84,17 @@ class Moves:
             voters = tuple(self._voters_rand.sample(present, VOTERS))
             self._ask(SetControllerVoters(voters=voters), "others vote in the controller's group")
 
+    def _throttle(self, image: ClusterImage) -> None:
+        """Now and then another rate for some broker, or for all, or none any more."""
+        rand = self._throttle_rand
+        if rand.random() > THROTTLE_SHARE:
+            return
+        broker = rand.choice((EVERY_BROKER, *sorted(image.brokers)))
+        rate = str(rand.choice((THROTTLE_BYTES_PER_SECOND_MIN, 10 * THROTTLE_BYTES_PER_SECOND_MIN)))
+        configs = tuple((name, rate) for name in (FOLLOWER_RATE, LEADER_RATE) if rand.random() < 0.5)
+        expected = image.broker_configs.get(broker, ())
+        self._ask(AlterBrokerConfigs(broker=broker, expected=expected, configs=configs), "a throttle was changed")
+
     def _image(self) -> ClusterImage | None:
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
         return None if leader is None else leader.node.image()
@@ -85,7 +107,9 @@ class Moves:
             if not replica.emptied and (known := image.brokers.get(replica.broker)) is not None and known.bound
         ]
 
-    def _ask(self, command: MovePartition | PauseBalancer | SetControllerVoters, mark: str) -> None:
+    def _ask(
+        self, command: MovePartition | PauseBalancer | SetControllerVoters | AlterBrokerConfigs, mark: str
+    ) -> None:
         leader = self.cluster.leader_of(CONTROLLER_GROUP)
         if leader is None or leader.life is None:
             return

@@ -30,6 +30,7 @@ REACHED = (
     "a replica replayed its WAL",
     "a replica was drained",
     "a send was refused",
+    "a throttle was changed",
     "a topic was created again",
     "a topic was deleted",
     "a voter was made whole",
