@@ -127,6 +127,25 @@ def test_rule_12_a_learner_counts_for_nothing() -> None:
     assert sent(follower, MsgType.PRE_VOTE) == {2, 3}
 
 
+def test_who_is_to_vote_is_throttled_no_longer() -> None:
+    """A copy that keeps to a rate may owe for half a minute when it is level, and commits may need it from then on."""
+    core = leader()
+    index = core.change_members((1, 2, 3), (4,))
+    settle(core)
+    for peer in (2, 4):
+        acknowledge(core, peer, index)
+    settle(core)
+    core.throttle(4, True)
+    core.propose(NOW, ((EntryKind.NORMAL, b"x"),))
+    assert not any(message.entries for message in settle(core) if message.to == 4)
+    acknowledge(core, 2)
+    settle(core)
+    index = core.change_members((1, 2, 4))
+    told = [message for message in settle(core) if message.to == 4 and message.entries]
+    assert told
+    assert told[-1].entries[-1].index == index
+
+
 def test_rule_19_no_change_before_the_first_commit_of_the_term() -> None:
     core = leading()
     assert core.change_members((1, 2)) is Refused.CHANGING

@@ -97,6 +97,8 @@ def adopt(state: RaftState) -> None:
         return
     before = state.progresses
     state.progresses = {peer: before.get(peer) or _newcomer(state) for peer in state.peers}
+    for elector in state.electors:
+        state.progresses[elector].throttled = False  # what is acknowledged may wait for it from now on
     if state.transfer_target not in config.voters:
         state.transfer_target = NOBODY
     state.reads.reconfigured(config)

@@ -76,7 +76,7 @@ class Progress:
         self.forgot = False
         """It answered without the token before it was released: it is to suspend itself again."""
         self.throttled = False
-        """It gets no entries for now; that it does not vote is the host's to see to."""
+        """It gets no entries for now. The host sees to it that it does not vote; when it is to vote this ends."""
         self._inflight: deque[tuple[int, int]] = deque()
         self._inflight_bytes = 0
 
