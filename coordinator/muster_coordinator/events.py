@@ -172,7 +172,7 @@ BROKER_EMPTIED = EventKind(
     "broker emptied",
     Room.RAFT,
     Level.INFO,
-    ("raft_group", "partition", "broker"),
+    ("raft_group", "partition", "replica"),
     "A broker that is to leave holds nothing any more, and is unregistered.",
     rare=True,
 )

@@ -151,7 +151,7 @@ def test_one_that_is_to_leave_is_emptied_and_then_unregistered() -> None:
     decommission(cluster, 7)
     await_left(cluster, 7)
     assert all(7 not in partition.holders for partition in orders(cluster))
-    assert [told["broker"] for told in cluster.told(BROKER_EMPTIED)] == [7]
+    assert [told["replica"] for told in cluster.told(BROKER_EMPTIED)] == [7]
     assert [told["folder"] for told in cluster.told(BROKER_UNREGISTERED)] == [uuid.hex()]
     cluster.world.run_until("level again", lambda: level(cluster), 300_000)
     left = cluster.nodes[BrokerId(7)]

@@ -157,7 +157,7 @@ class Balancer:
         self._ask(MovePartition(topic_id=move.topic_id, partition=move.partition, voters=move.voters))
 
     def _let_go(self, image: ClusterImage, broker: BrokerId) -> None:
-        self._host.groups[CONTROLLER_GROUP].tell(BROKER_EMPTIED, broker=broker)
+        self._host.groups[CONTROLLER_GROUP].tell(BROKER_EMPTIED, replica=int(broker))
         self._ask(UnregisterBroker(broker=broker, replica_uuid=image.brokers[broker].replica_uuid))
 
     def _ask(self, command: Command) -> None:
