@@ -10,7 +10,8 @@ from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots.install import GIVEN_UP
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_moves import GROUP, await_moved, move, partition, suspensions_only, traces
+from tests.replica.moving import suspensions_only
+from tests.replica.test_moves import GROUP, await_moved, move, partition, traces
 from tests.replica.test_throttled_moves import BY_ENTRIES, BY_FILES, EACH_WAY, RATE, SIZE, Data, full, limit, produce
 
 LOW, GOOD = 4 * MIB, 6 * MIB

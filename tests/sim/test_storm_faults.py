@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.links import limits
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 
@@ -188,7 +188,7 @@ def test_a_drain_ends_that_a_paused_process_had_not_begun() -> None:
 def test_a_drained_replica_that_leads_what_another_could_is_noticed() -> None:
     cluster, replica = drained()
     assert replica.life is not None
-    replica.life.drain.left = lambda: 1  # type: ignore[method-assign]
+    replica.life.node.host.heartbeats.led = lambda: [CONTROLLER_GROUP]  # type: ignore[method-assign]
     drains.begin(replica.life)
     cluster.world.run_for(100)
     assert {violation.invariant for violation in cluster.violations} == {"drain"}
