@@ -10,7 +10,8 @@ producers send it again. A later batch on that connection is still judged by the
 have been stored through another broker meanwhile; it was if the partition takes this one. But a partition that does not
 know the producer does not take it, nor does one that would forget the predecessor for it (it knows a producer's last
 five batches), and "out of order" becomes the predecessor's error. If the client has given the predecessor up, it gets
-the out-of-order error after as many batches as can have been in flight behind it. What this does not do: grow
+the out-of-order error after as many batches as can be in flight: four behind the refused one, or five when that was
+stored through another broker and the client has had its answer there. What this does not do: grow
 without bound; above the limit the oldest refusal is dropped.
 """
 
@@ -54,7 +55,7 @@ class _Refused(NamedTuple):
     sequence: int
     code: Code
     followers: int
-    """How many batches that were in flight behind it may still be answered with its error."""
+    """How many batches that come after it may still be answered with its error."""
 
 
 class Front(NamedTuple):
@@ -113,7 +114,7 @@ class RefusedBatches:
                 del self._refused[batch.place]  # A batch behind the refused one is stored, so that one is stored too.
         elif code in SENT_AGAIN:
             first = refused if refused is not None and behind else _Refused(batch.epoch, batch.sequence, code, 0)
-            self._refused[batch.place] = first._replace(followers=PRODUCER_BATCHES_KEPT - 1)
+            self._refused[batch.place] = first._replace(followers=PRODUCER_BATCHES_KEPT)
             self._refused.move_to_end(batch.place)
             if len(self._refused) > limits.REFUSED_BATCHES_KEPT:
                 self._refused.popitem(last=False)
