@@ -190,6 +190,16 @@ def test_a_replica_that_was_replaced_is_remarked_until_its_new_folder_has_come(m
     assert rows == {0: ["waits for a new data folder"], 1: []}
 
 
+def test_a_broker_that_is_to_leave_is_remarked_whether_it_answers_or_not(muster, replicas, token):
+    for one in replicas:
+        for broker in one.answers["/v1/status"]["brokers"]:
+            broker["departing"] = True
+        one.answers["/v1/status"]["brokers"][0]["admin"] = NOBODY
+    ran = muster("cluster", "status", "--admin", replicas[1].address, "--token-file", token, "-o", "json")
+    rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
+    assert rows == {0: ["is to leave (muster cluster balance)"], 1: ["is to leave (muster cluster balance)"]}
+
+
 def test_problems_only(muster, replicas, token):
     command = ["cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json", "--problems"]
     ran = muster(*command)

@@ -161,7 +161,7 @@ def _is_problem(row: Json) -> bool:
 
 def _replica_row(broker: Json, view: Json | None) -> Json:
     row: Json = {"broker": broker["broker"], "admin": broker["admin"], "endpoints": broker["endpoints"]}
-    unbound = _unbound(broker)
+    unbound = [*_unbound(broker), *_departing(broker)]
     if view is None:
         # The replica did not answer; whether it is down is what the replica that answered first knows.
         state = "unknown" if broker["alive"] else "down"
@@ -187,6 +187,11 @@ def _unbound(broker: Json) -> list[str]:
     """A remark when the replica was replaced and its new data folder has not come yet. Replicas of the previous release
     do not report folders."""
     return ["waits for a new data folder"] if broker.get("replica_uuid", "") is None else []
+
+
+def _departing(broker: Json) -> list[str]:
+    """A remark on a broker that was decommissioned and is not empty yet. Replicas of the previous release know none."""
+    return ["is to leave (muster cluster balance)"] if broker.get("departing") else []
 
 
 def _changing(view: Json) -> list[str]:
