@@ -55,6 +55,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         segment_flush_ms=settings.segment_flush_ms,
         segment_flush_bytes=settings.segment_flush_bytes,
         takeback_ms=settings.takeback_ms,
+        moves_at_once=settings.moves_at_once,
         balancer_quiet_ms=settings.balancer_quiet_ms,
         feature_finalize_ms=settings.feature_finalize_ms,
         retention_check_ms=settings.retention_check_ms,

@@ -527,6 +527,12 @@ class Settings:
         "30000",
         "Leadership of a partition goes back to its preferred leader when that has been caught up for this time.",
     )
+    moves_at_once: int = _key(
+        "muster.reassignment.max.concurrent",
+        _integer(1),
+        "2",
+        "Partitions of the whole cluster whose replicas are moved at a time; each is copied whole.",
+    )
     balancer_quiet_ms: int = _key(
         "muster.balancer.quiet.ms",
         _integer(-1),

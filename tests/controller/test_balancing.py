@@ -102,12 +102,14 @@ def racks_of(image: ClusterImage, voters: Collection[int]) -> int:
     return len({image.brokers[BrokerId(voter)].rack for voter in voters})
 
 
-def could_be_levelled(image: ClusterImage, takers: Collection[int]) -> list[str]:
-    """Single moves that would bring two brokers closer, and cost no partition a rack."""
+def could_be_levelled(image: ClusterImage, takers: Collection[int], reachable: Collection[int] = ()) -> list[str]:
+    """Single moves that would bring two brokers closer, and cost no partition a rack. `reachable`: the others cannot
+    be part of the majority that a move needs."""
     held = replicas(image)
     return [
         f"{number}: {giver} to {taker}"
         for number, partition in enumerate(partitions_of(image))
+        if 2 * len(set(partition.voters) & set(reachable or takers)) > len(partition.voters)
         for giver in set(partition.voters) & set(takers)
         for taker in set(takers) - set(partition.voters)
         if held[giver] - held[taker] > 1
@@ -115,11 +117,13 @@ def could_be_levelled(image: ClusterImage, takers: Collection[int]) -> list[str]
     ]
 
 
-def could_be_led_more_evenly(image: ClusterImage, takers: Collection[int]) -> bool:
+def could_be_led_more_evenly(image: ClusterImage, takers: Collection[int], reachable: Collection[int] = ()) -> bool:
     """A chain of hand-overs from a broker to one that leads at least two fewer (Floyd and Warshall's closure)."""
     reach = {(a, b): False for a in takers for b in takers}
     for partition in partitions_of(image):
         for voter in partition.voters:
+            if 2 * len(set(partition.voters) & set(reachable or takers)) <= len(partition.voters):
+                continue
             if (partition.preferred, voter) in reach:
                 reach[partition.preferred, voter] = True
     for via in takers:
@@ -156,15 +160,23 @@ def test_a_plan_empties_who_is_to_leave_spreads_over_racks_and_levels(image: Clu
     for before, partition in zip(partitions_of(image), partitions_of(after), strict=True):
         assert set(partition.voters) <= set(before.voters) | set(takers), "nobody else gets a replica"
         left = set(partition.voters) - stay
-        assert not left or not set(takers) - set(partition.voters), "it stays only where nobody could take it"
+        without_leader = 2 * len(set(before.voters) & reachable) <= len(before.voters)
+        nobody_else = not set(takers) - set(partition.voters)
+        assert not left or nobody_else or without_leader, "it stays only where nobody could take or move it"
+        assert not without_leader or partition.voters == before.voters
         assert left <= set(before.voters)
         remain = set(before.voters) & stay
         assert racks_of(image, partition.voters) >= racks_of(image, remain), "no move costs a rack of those that stay"
-        if not left and len(partition.voters) <= racks_of(image, takers) and set(partition.voters) <= set(takers):
+        if (
+            not left
+            and not without_leader
+            and len(partition.voters) <= racks_of(image, takers)
+            and set(partition.voters) <= set(takers)
+        ):
             assert racks_of(image, partition.voters) == len(partition.voters), "each in a rack of its own"
     assert bool(planned.stuck) == any(set(partition.voters) - stay for partition in partitions_of(after))
-    assert not could_be_levelled(after, takers)
-    assert not could_be_led_more_evenly(after, takers)
+    assert not could_be_levelled(after, takers, reachable)
+    assert not could_be_led_more_evenly(after, takers, reachable)
     assert not plan(after, reachable, EVERYTHING).moves, "and there it ends"
 
 
@@ -261,6 +273,17 @@ def test_what_cannot_leave_is_told_a_few_times() -> None:
     assert all(2 in partition.voters for partition in partitions_of(carried_out(image, planned)))
     assert len(planned.stuck) == STUCK_MAX
     assert planned.stuck[0] == "t-0 stays on broker 2: every broker that can be reached has it"
+
+
+def test_what_has_no_majority_stays_and_says_so_and_holds_up_nothing() -> None:
+    """Broker 3 died with the only replica of one partition; of another it was one of three."""
+    image = image_of([""] * 5, [(3,), (0, 1, 3)], departing=[3])
+    planned = plan(image, ids(0, 1, 2, 4), 1)
+    assert [(move.partition, move.voters) for move in planned.moves] == [(1, ids(0, 1, 2))]
+    whole = plan(image, ids(0, 1, 2, 4), EVERYTHING)
+    assert whole.stuck == ("t-0 stays on broker 3: no majority of its replicas is connected",)
+    back = plan(image, ids(0, 1, 2, 4), EVERYTHING, connected=image.brokers)
+    assert (back.stuck, back.moves[0].partition) == ((), 0), "it may be brought along when it is back"
 
 
 def test_one_without_a_folder_gets_nothing() -> None:

@@ -13,7 +13,7 @@ BALANCER_MUTANTS = (
     one(
         "ADR 47: a partition on its way is levelled with",
         "controller.balancing",
-        "        if place.moves or taker in voters:\n",
+        "        if place.busy or taker in voters:\n",
         "        if taker in voters:\n",
         "controller.test_balancing.test_a_partition_on_its_way_is_left_alone_unless_it_is_on_its_way_to_one_that_is_to_leave",
     ),
@@ -21,15 +21,36 @@ BALANCER_MUTANTS = (
         "ADR 47: what is on its way to a broker that is to leave goes on",
         "controller.balancing",
         "                if broker not in place.now.voters:\n",
-        "                if place.moves or broker not in place.now.voters:\n",
+        "                if place.busy or broker not in place.now.voters:\n",
         "replica.test_balancer.test_what_is_on_its_way_to_one_that_died_and_is_to_leave_goes_elsewhere",
     ),
     one(
         "ADR 47: a broker that is away gets replicas",
         "controller.balancing",
-        " and not broker.departing and broker.broker in reachable\n",
+        " and not broker.departing and broker.broker in takers\n",
         " and not broker.departing\n",
         "controller.test_balancing.test_a_plan_empties_who_is_to_leave_spreads_over_racks_and_levels",
+    ),
+    one(
+        "ADR 47: what nobody could move takes the place of what could",
+        "controller.balancing",
+        "                if not self._has_majority(place.now):\n",
+        "                if False:\n",
+        "controller.test_balancing.test_what_has_no_majority_stays_and_says_so_and_holds_up_nothing",
+    ),
+    one(
+        "ADR 42: each leader begins as many moves as the cluster may have",
+        "replica.maintenance.membership",
+        "and not (under_way or group.number in turn):\n",
+        "and not True:\n",
+        "replica.test_moves_at_a_time.test_a_few_partitions_of_the_whole_cluster_are_moved_at_a_time",
+    ),
+    one(
+        "ADR 42: a move to a broker that is away holds up the others",
+        "replica.maintenance.membership",
+        " and all(voter in connected for voter in partition.voters)\n",
+        "\n",
+        "replica.test_moves_at_a_time.test_a_move_that_cannot_get_on_holds_up_no_other",
     ),
     one(
         "ADR 47: preferred leaders are not levelled through others",
@@ -55,8 +76,8 @@ BALANCER_MUTANTS = (
     one(
         "ADR 47: moves that people asked for do not count",
         "replica.maintenance.balancer",
-        "        begun, free = 0, MOVES_AT_ONCE - len(under_way)\n",
-        "        begun, free = 0, MOVES_AT_ONCE\n",
+        "        begun, free = 0, self._moves_at_once - len(under_way)\n",
+        "        begun, free = 0, self._moves_at_once\n",
         "replica.test_balancer.test_brokers_that_joined_get_their_share_a_few_partitions_at_a_time",
     ),
     one(

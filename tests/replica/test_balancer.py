@@ -14,7 +14,7 @@ from muster_coordinator.controller.image import ClusterImage, Partition
 from muster_coordinator.errors import Code
 from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, BROKER_UNREGISTERED, MOVE_COMPLETE
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica.maintenance.balancer import MOVES_AT_ONCE, Balancer, State
+from muster_coordinator.replica.maintenance.balancer import Balancer, State
 
 from tests.replica.cluster import SimCluster
 from tests.replica.serving_cluster import formed
@@ -96,7 +96,7 @@ def test_brokers_that_joined_get_their_share_a_few_partitions_at_a_time() -> Non
         return level(cluster)
 
     cluster.world.run_until("level", done, 300_000)
-    assert 1 <= most <= MOVES_AT_ONCE
+    assert 1 <= most <= cluster.base.moves_at_once
     assert sorted(held(cluster).values()) == [6, 6, 7, 7, 7]
     told = cluster.told(BALANCER_MOVE)
     assert len(told) == len({(one["topic"], one["moved_partition"], one["voters"]) for one in told}), "each once"

@@ -55,9 +55,16 @@ class Plan(NamedTuple):
     """There are more moves than were asked for."""
 
 
-def plan(image: ClusterImage, reachable: Collection[BrokerId], most: int, *, level: bool = True) -> Plan:
-    """The next moves, at most this many; without `level` only those that empty a broker. O(partitions) for each."""
-    planner = Planner(image, reachable, level=level)
+def plan(
+    image: ClusterImage,
+    takers: Collection[BrokerId],
+    most: int,
+    *,
+    connected: Collection[BrokerId] | None = None,
+    level: bool = True,
+) -> Plan:
+    """The next moves of a `Planner`, at most this many. O(partitions) for each."""
+    planner = Planner(image, takers, connected=connected, level=level)
     moves = tuple(islice(planner, most))
     return Plan(moves, tuple(planner.stuck), more=next(planner, None) is not None)
 
@@ -70,8 +77,8 @@ class _Place:
     topic_id: bytes
     number: int
     now: Partition
-    moves: bool
-    """It is being moved already, by the image."""
+    busy: bool
+    """It is being moved already, or has no leader who could."""
 
 
 class _HandOver(NamedTuple):
@@ -83,18 +90,28 @@ class _HandOver(NamedTuple):
 class Planner(Iterator[PlannedMove]):
     """An iterator over the moves of a plan. Each takes O(partitions), the first also to count them.
 
-    Only brokers that are `reachable` get replicas; a broker that is away and is not to leave keeps its own.
+    Only `takers` get replicas; a broker that is no such one and is not to leave keeps its own. A partition of whose
+    replicas no majority is `connected` has no leader who could move it. Without `level` brokers are emptied only.
     """
 
-    def __init__(self, image: ClusterImage, reachable: Collection[BrokerId], *, level: bool = True) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        takers: Collection[BrokerId],
+        *,
+        connected: Collection[BrokerId] | None = None,
+        level: bool = True,
+    ) -> None:
+        """`connected`: by default those that get replicas."""
         self.stuck: list[str] = []
         """See `Plan`; complete when all moves that empty brokers were taken."""
         self._image = image
+        self._connected = takers if connected is None else connected
         self._racks = {broker.broker: broker.rack for broker in image.brokers.values()}
         self._takers = sorted(
             broker.broker
             for broker in image.brokers.values()
-            if broker.bound and not broker.departing and broker.broker in reachable
+            if broker.bound and not broker.departing and broker.broker in takers
         )
         self._count = dict.fromkeys(self._takers, 0)
         """Replicas of each broker that may get some, also of partitions that are being moved."""
@@ -106,7 +123,8 @@ class Planner(Iterator[PlannedMove]):
             topic = image.topics[name]
             for number, partition in enumerate(topic.partitions):
                 self._add(partition, 1)
-                self._places.append(_Place(name, topic.topic_id, number, partition, partition.moves))
+                busy = partition.moves or not self._has_majority(partition)
+                self._places.append(_Place(name, topic.topic_id, number, partition, busy))
         emptying = self._emptying()
         later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
         self._moves: Iterator[PlannedMove] = chain(emptying, *later)
@@ -133,18 +151,19 @@ class Planner(Iterator[PlannedMove]):
                 if broker not in place.now.voters:
                     continue
                 taker = self._taker(place.now, broker)
-                if taker is not None:
+                if not self._has_majority(place.now):
+                    self._cannot_leave(place, broker, "no majority of its replicas is connected")
+                elif taker is None:
+                    self._cannot_leave(place, broker, "every broker that can be reached has it")
+                else:
                     yield self._moved(place, broker, taker, f"broker {broker} is to leave")
-                elif len(self.stuck) < STUCK_MAX:
-                    said = f"{place.topic}-{place.number} stays on broker {broker}"
-                    self.stuck.append(f"{said}: every broker that can be reached has it")
 
     def _into_racks(self) -> Iterator[PlannedMove]:
         racks = {self._racks[broker] for broker in self._takers}
         if len(racks) < 2:
             return
         for place in self._places:
-            while not place.moves:
+            while not place.busy:
                 used = [self._rack(broker) for broker in place.now.voters]
                 free = racks - set(used)
                 if not free or len(set(used)) == len(used):
@@ -171,7 +190,17 @@ class Planner(Iterator[PlannedMove]):
                 voters = place.now.voters
                 yield PlannedMove(place.topic, place.topic_id, place.number, voters, reason, copies=False)
 
+    def _cannot_leave(self, place: _Place, broker: BrokerId, why: str) -> None:
+        if len(self.stuck) < STUCK_MAX:
+            self.stuck.append(f"{place.topic}-{place.number} stays on broker {broker}: {why}")
+
     # Choosing.
+
+    def _has_majority(self, partition: Partition) -> bool:
+        """Of a partition that is on its way, of the replicas that it had."""
+        move = partition.move
+        replicas = move.origin if move is not None and move.origin else partition.voters
+        return 2 * sum(broker in self._connected for broker in replicas) > len(replicas)
 
     def _rack(self, broker: BrokerId) -> str:
         return self._racks.get(broker, "")
@@ -208,7 +237,7 @@ class Planner(Iterator[PlannedMove]):
 
     def _may_go(self, place: _Place, giver: BrokerId, taker: BrokerId) -> bool:
         voters = place.now.voters
-        if place.moves or taker in voters:
+        if place.busy or taker in voters:
             return False
         before = {self._rack(broker) for broker in voters}
         after = {self._rack(broker) for broker in voters if broker != giver} | {self._racks[taker]}
@@ -222,7 +251,7 @@ class Planner(Iterator[PlannedMove]):
         shared: dict[BrokerId, dict[BrokerId, _Place]] = {broker: {} for broker in self._takers}
         for place in self._places:
             ways = shared.get(place.now.preferred)
-            if ways is not None and not place.moves:
+            if ways is not None and not place.busy:
                 for taker in place.now.voters:
                     ways.setdefault(taker, place)
         for start in sorted(self._takers, key=lambda broker: (-self._led[broker], broker)):

@@ -98,8 +98,9 @@ class FormedNode:
         self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
-        self.membership = Membership(loop, host, machine, self.client.submit)
-        self.balancer = Balancer(loop, host, machine, self.client.submit, settings.balancer_quiet_ms)
+        at_once = settings.moves_at_once
+        self.membership = Membership(loop, host, machine, self.client.submit, at_once)
+        self.balancer = Balancer(loop, host, machine, self.client.submit, at_once, settings.balancer_quiet_ms)
         confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
         self._moved_away = MovedAway(loop, host, self.group_manager, confirmed.wait)
         controller.watch(confirmed.moved)

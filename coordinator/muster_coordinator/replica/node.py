@@ -317,7 +317,10 @@ class Node:
 
     def balancer_plan(self, image: ClusterImage) -> Planner:
         """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
-        return Planner(image, () if self.formed is None else self.formed.balancer.takers(image))
+        if self.formed is None:
+            return Planner(image, ())
+        balancer = self.formed.balancer
+        return Planner(image, balancer.takers(image), connected=balancer.connected())
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
         """The groups whose copies to this replica wait for room. O(groups)."""

@@ -56,6 +56,8 @@ class NodeSettings:
     segment_flush_ms: int
     segment_flush_bytes: int
     takeback_ms: int
+    moves_at_once: int
+    """Partitions of the whole cluster that are moved at a time."""
     balancer_quiet_ms: int
     """How long every broker must have been there before replicas are moved to level brokers; -1: they never are."""
     feature_finalize_ms: int

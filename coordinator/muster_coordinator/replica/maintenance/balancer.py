@@ -4,7 +4,7 @@ Problem: moving replicas costs the disks and links that clients use, and is the 
 merely restarting. Mechanism: the controller's leader looks once a second. It begins nothing to level brokers before
 every registered broker has been connected, bound to its folder and not draining for `quiet_ms` on end, all of it in its
 leadership; a broker that is to leave is emptied without that wait, since a person said so. At most
-`MOVES_AT_ONCE` partitions are moved at a time in the whole cluster, those that people move included. A broker that is
+`moves_at_once` partitions are moved at a time in the whole cluster, those that people move included. A broker that is
 to leave and holds nothing any more is unregistered. The moves are wanted state like any other, so a leader that dies
 leaves nothing behind, and the next one plans anew from what the image says then.
 
@@ -28,7 +28,6 @@ from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
 from muster_coordinator.replica.multiraft.host import Host
 
 LOOK_MS = 1_000
-MOVES_AT_ONCE = 2
 
 
 class State(StrEnum):
@@ -51,6 +50,10 @@ class BalancerStatus(NamedTuple):
     """Partitions that are being moved, whoever asked for it."""
 
 
+_Seen = tuple[frozenset[BrokerId], frozenset[BrokerId], bool]
+"""Who may get replicas, who is connected, and whether brokers may be levelled."""
+
+
 class Submit(Protocol):
     """`ControllerClient.submit`."""
 
@@ -60,18 +63,21 @@ class Submit(Protocol):
 class Balancer:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit, quiet_ms: int) -> None:
+    def __init__(
+        self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit, moves_at_once: int, quiet_ms: int
+    ) -> None:
         """`quiet_ms` -1: brokers are never levelled."""
         self._loop = loop
         self._host = host
         self._controller = controller
         self._submit = submit
+        self._moves_at_once = moves_at_once
         self._quiet_ms = quiet_ms
         self._whole_since_ms: int | None = None
         """Since when every broker is connected, as seen by this leader; None: they are not, or another one leads."""
         self._asked = 0
         """Commands that are not answered yet."""
-        self._planned: tuple[ClusterImage, frozenset[BrokerId], bool, Plan] | None = None
+        self._planned: tuple[ClusterImage, _Seen, Plan] | None = None
         """The last plan, and what it was made for: an image is looked through once."""
         self.status = BalancerStatus(State.ELSEWHERE)
 
@@ -87,7 +93,7 @@ class Balancer:
             self._whole_since_ms = None
             self.status = BalancerStatus(State.ELSEWHERE)
             return
-        lacks = not_whole(image, {self._host.broker, *self._host.peers})
+        lacks = not_whole(image, self.connected())
         if lacks:
             self._whole_since_ms = None
         elif self._whole_since_ms is None:
@@ -127,16 +133,16 @@ class Balancer:
         return BalancerStatus(State.QUIET, "; ".join(filter(None, (stuck, waits))))
 
     def _plan_of(self, image: ClusterImage, takers: frozenset[BrokerId], may_level: bool) -> Plan:
-        known = self._planned
-        if known is not None and known[0] is image and known[1:3] == (takers, may_level):
-            return known[3]
-        planned = plan(image, takers, MOVES_AT_ONCE, level=may_level)
-        self._planned = (image, takers, may_level, planned)
+        known, seen = self._planned, (takers, self.connected(), may_level)
+        if known is not None and known[0] is image and known[1] == seen:
+            return known[2]
+        planned = plan(image, takers, self._moves_at_once, connected=self.connected(), level=may_level)
+        self._planned = (image, seen, planned)
         return planned
 
     def _begin(self, planned: Plan, under_way: Collection[tuple[str, int]]) -> int:
         """Ask for the planned moves that there is room for; how many there were."""
-        begun, free = 0, MOVES_AT_ONCE - len(under_way)
+        begun, free = 0, self._moves_at_once - len(under_way)
         for move in planned.moves:
             again = (move.topic, move.partition) in under_way
             if not again and move.copies and free <= 0:
@@ -169,10 +175,13 @@ class Balancer:
         self._asked += 1
         self._submit(command, deadline_ms=self._loop.monotonic_ms() + FORWARD_TIMEOUT_MS, done=done)
 
+    def connected(self) -> frozenset[BrokerId]:
+        return frozenset((self._host.broker, *self._host.peers))
+
     def takers(self, image: ClusterImage) -> frozenset[BrokerId]:
         """Brokers that may get replicas: connected, and with room on their disks, as far as they say."""
         low = {*self._host.low_peers, *((self._host.broker,) if self._host.disk_low else ())}
-        return frozenset({self._host.broker, *self._host.peers} & image.brokers.keys() - low)
+        return self.connected() & image.brokers.keys() - low
 
 
 def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:

@@ -6,6 +6,10 @@ carries it out, step by step (`multiraft.reconfiguration`), on every look anew. 
 behind but the configuration in the log. At most `GROUPS_AT_ONCE` of the groups led here change at a time, the
 controller's first: until it has its new member, one more loss would leave nobody who could decide anything.
 
+Of the partitions that are being moved, only the first few of the whole cluster begin (`in_turn`): by their numbers,
+leaving out those that wait for a broker that is away, or that cannot have a leader. Each leader reads that from the
+image, and sees links for itself; while two see different ones, a few more may be under way. What has begun goes on.
+
 A partition that is being moved (ADR 42) is complete when a configuration with exactly the wanted members is committed:
 its leader says so to the controller, which then lets the others go. So does the controller's own when other brokers are
 to vote in its group than before (ADR 45).
@@ -14,7 +18,8 @@ What this does not do: choose who is wanted (`controller.image.wanted_members` d
 (`partitions.moved_away` does).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from muster_coordinator.controller.commands import (
@@ -23,11 +28,19 @@ from muster_coordinator.controller.commands import (
     CompleteControllerVoters,
     CompleteMove,
 )
-from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, members_of, observers, wanted_members
+from muster_coordinator.controller.image import (
+    MEMBERS_LEVEL,
+    ClusterImage,
+    Partition,
+    members_of,
+    observers,
+    wanted_members,
+)
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE, MOVE_COMPLETE
-from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.ports import Loop
+from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
 from muster_coordinator.replica.maintenance.preferred import is_level
 from muster_coordinator.replica.multiraft.host import Host
@@ -36,7 +49,8 @@ from muster_coordinator.replica.multiraft.reconfiguration import Standing, Wante
 
 LOOK_MS = 500
 GROUPS_AT_ONCE = 2
-"""Of the groups led here; Kafka's tools move as few at a time. Each is a snapshot install."""
+"""Of the groups led here. Each is a snapshot install."""
+OTHERS_FIRST = "other partitions of the cluster are moved first, or a broker that is to have it is away"
 
 
 class Submit(Protocol):
@@ -76,10 +90,31 @@ def moves_of(image: ClusterImage) -> Mapping[GroupNo, Command]:
     }
 
 
+def moving_in(image: ClusterImage) -> Sequence[Partition]:
+    """The partitions that are being moved, ascending by their groups."""
+    moving = (place for topic in image.topics.values() for place in topic.partitions if place.moves)
+    return sorted(moving, key=lambda partition: partition.group)
+
+
+def in_turn(moving: Sequence[Partition], connected: Collection[BrokerId], most: int) -> frozenset[GroupNo]:
+    """The groups whose partitions may begin to move now: of those that are `moving`, ascending by their groups, the
+    first `most` that can get on: their target is connected, and so is a majority of the replicas that they had."""
+
+    def can(partition: Partition) -> bool:
+        origin = () if partition.move is None else partition.move.origin
+        here = sum(broker in connected for broker in origin)
+        return here >= majority(len(origin)) and all(voter in connected for voter in partition.voters)
+
+    return frozenset(islice((partition.group for partition in moving if can(partition)), most))
+
+
 class Membership:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit) -> None:
+    def __init__(
+        self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit, moves_at_once: int
+    ) -> None:
+        """`moves_at_once`: partitions of the whole cluster."""
         self._loop = loop
         self._host = host
         self._controller = controller
@@ -87,8 +122,11 @@ class Membership:
         self._wanted: Mapping[GroupNo, Wanted] = {}
         """What `_image` wants."""
         self._submit = submit
+        self._moves_at_once = moves_at_once
         self._moves: Mapping[GroupNo, Command] = {}
         """Of `_image`."""
+        self._moving: Sequence[Partition] = ()
+        """Of `_image`, ascending by their groups."""
         self._told: set[GroupNo] = set()
         """Groups for which the controller's leader was told, and did not answer yet."""
         self.held_up: dict[GroupNo, str] = {}
@@ -103,10 +141,15 @@ class Membership:
         wanted = self._wanted_now()
         led = self._led(wanted)
         changing = sum(self._changes(group, wanted[group.number]) for group in led)
+        turn = in_turn(self._moving, {self._host.broker, *self._host.peers}, self._moves_at_once)
+        most = max(GROUPS_AT_ONCE, self._moves_at_once)
         for group in sorted(led, key=lambda group: group.number):
             self._complete(group, wanted[group.number])
             under_way = not is_settled(group, wanted[group.number])
-            if not group.serves or not (under_way or changing < GROUPS_AT_ONCE or group.number == CONTROLLER_GROUP):
+            if not group.serves or not (under_way or changing < most or group.number == CONTROLLER_GROUP):
+                continue
+            if isinstance(self._moves.get(group.number), CompleteMove) and not (under_way or group.number in turn):
+                self.held_up[group.number] = OTHERS_FIRST
                 continue
             if self._carry_on(group, wanted[group.number]) and not under_way:
                 changing += 1
@@ -121,6 +164,7 @@ class Membership:
         if image is not self._image:
             self._image, self._wanted = image, wanted_of(image)
             self._moves = {} if image is None else moves_of(image)
+            self._moving = [] if image is None else moving_in(image)
         return self._wanted
 
     def _led(self, wanted: Mapping[GroupNo, Wanted]) -> list[RaftGroup]:
