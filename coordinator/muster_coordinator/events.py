@@ -168,6 +168,14 @@ BALANCER_MOVE = EventKind(
     "The balancer asks for a move of a partition, and says why; these brokers are to have its replicas.",
     rare=True,
 )
+CONTROLLER_VOTERS_WANTED = EventKind(
+    "controller voters wanted",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "voters"),
+    "A broker that is to leave votes in the controller's group: these are to vote there, another one in its place.",
+    rare=True,
+)
 BROKER_EMPTIED = EventKind(
     "broker emptied",
     Room.RAFT,
@@ -415,6 +423,7 @@ KINDS = (
     MEMBERS_CHANGE,
     MOVE_COMPLETE,
     BALANCER_MOVE,
+    CONTROLLER_VOTERS_WANTED,
     BROKER_EMPTIED,
     REPLICA_REMOVED,
     FOLDER_GONE,

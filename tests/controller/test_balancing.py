@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.controller import balancing
-from muster_coordinator.controller.balancing import STUCK_MAX, Plan, plan, preferring
+from muster_coordinator.controller.balancing import STUCK_MAX, Plan, plan, preferring, voters_without
 from muster_coordinator.controller.commands import (
     CompleteMove,
     DecommissionBroker,
@@ -327,6 +327,23 @@ def test_a_move_is_planned_in_one_pass_over_the_partitions(monkeypatch: pytest.M
         assert judged["add"] == 2
 
 
+# The controller's group.
+
+
+def test_another_broker_votes_in_the_place_of_one_that_is_to_leave() -> None:
+    image = replace(image_of(["a", "b", "c", "a", "b"], [], departing=[1]), voters=ids(0, 1, 2))
+    assert voters_without(image, image.brokers) == (0, 4, 2), "in the rack that nobody else votes in"
+    assert voters_without(image, ids(0, 2, 3)) == (0, 3, 2), "or in any, if that is away"
+    assert voters_without(image, ids(0, 2)) is None
+    two = replace(image_of(["a", "b", "c", "a", "b"], [], departing=[0, 1]), voters=ids(0, 1, 2))
+    assert voters_without(two, two.brokers) == (3, 4, 2)
+    assert voters_without(two, ids(2, 4)) is None, "for one of them"
+    nobody = replace(image_of([""] * 4, [], departing=[3]), voters=ids(0, 1, 2))
+    assert voters_without(nobody, ()) == (0, 1, 2), "who leaves has no vote"
+    unknown = replace(nobody, voters=ids(0, 1, 9))
+    assert voters_without(unknown, nobody.brokers) == (0, 1, 9), "one that has never registered is not to leave"
+
+
 # Decommission and pause.
 
 
@@ -363,9 +380,12 @@ def test_the_mark_outlives_a_restart_and_a_lost_folder_but_not_the_broker() -> N
     assert twin.state_hash() == log.machine.state_hash()
 
 
-def test_who_votes_in_the_controllers_group_or_is_another_one_is_refused() -> None:
+def test_whose_vote_nobody_could_have_or_who_is_another_one_is_refused() -> None:
+    alone = at_level_3()
+    words = refused(alone, leaves(1), Code.POLICY_VIOLATION)
+    assert words == "the controller's group has 3 voters, and 2 brokers would be left for them"
     log = at_level_3(joins(3))
-    assert "votes in the controller's group" in refused(log, leaves(1), Code.POLICY_VIOLATION)
+    assert log.apply(leaves(1)).error == Code.NONE
     assert "is not registered" in refused(log, leaves(9), Code.BROKER_ID_NOT_REGISTERED)
     assert "is bound to data folder" in refused(log, leaves(3, uuid=b"x" * 16), Code.INVALID_REQUEST)
 

@@ -65,8 +65,6 @@ def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Pa
                 return shown.get("state") == "level" and not shown["planned"]
 
             wait_until("the balancer says so", says_level, 30)
-            founder = muster(cluster, "decommission", "0")
-            assert (founder.returncode, "votes in the controller's group" in founder.stderr) == (Exit.REFUSED, True)
             assert muster(cluster, "balance", "--pause").returncode == 0
             asked = muster(cluster, "decommission", "4", "--wait", "2")
             assert (asked.returncode, "paused" in asked.stderr) == (Exit.UNREACHABLE, True), asked.stderr
@@ -79,6 +77,15 @@ def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Pa
             cluster.kill(4)
             wait_until("the others are level", lambda: is_level((0, 1, 2, 3)), 120)
             clients.goes_on()
+            founder = muster(cluster, "decommission", "0", "--wait", "50")
+            assert (founder.returncode, "has left" in founder.stdout) == (Exit.OK, True), (
+                founder.stdout + founder.stderr
+            )
+            cluster.kill(0)
+            wait_until("the three are level", lambda: is_level((1, 2, 3)), 120)
+            clients.goes_on()
+            refused = muster(cluster, "decommission", "1")
+            assert (refused.returncode, "2 brokers would be left" in refused.stderr) == (Exit.REFUSED, True)
         finally:
             clients.stop()
         undisturbed(clients, cluster.bootstrap)

@@ -53,6 +53,20 @@ BALANCER_MUTANTS = (
         "replica.test_moves_at_a_time.test_a_move_that_cannot_get_on_holds_up_no_other",
     ),
     one(
+        "ADR 47: nobody votes in the place of a broker that is to leave",
+        "replica.maintenance.balancer",
+        "        if voters != image.voters and not image.former_voters:\n",
+        "        if False:\n",
+        "replica.test_balancer.test_two_voters_that_leave_are_replaced_as_far_as_there_are_others",
+    ),
+    one(
+        "ADR 47: the next voter is in the rack of another",
+        "controller.balancing",
+        "key=lambda broker: (racks[broker] in used, broker))\n",
+        "key=lambda broker: broker)\n",
+        "controller.test_balancing.test_another_broker_votes_in_the_place_of_one_that_is_to_leave",
+    ),
+    one(
         "ADR 47: preferred leaders are not levelled through others",
         "controller.balancing",
         "                reached.append(taker)\n",

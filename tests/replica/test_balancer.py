@@ -12,7 +12,13 @@ from muster_coordinator.controller.commands import (
 )
 from muster_coordinator.controller.image import ClusterImage, Partition
 from muster_coordinator.errors import Code
-from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, BROKER_UNREGISTERED, MOVE_COMPLETE
+from muster_coordinator.events import (
+    BALANCER_MOVE,
+    BROKER_EMPTIED,
+    BROKER_UNREGISTERED,
+    CONTROLLER_VOTERS_WANTED,
+    MOVE_COMPLETE,
+)
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.balancer import Balancer, State
 
@@ -156,6 +162,41 @@ def test_one_that_is_to_leave_is_emptied_and_then_unregistered() -> None:
     cluster.world.run_until("level again", lambda: level(cluster), 300_000)
     left = cluster.nodes[BrokerId(7)]
     cluster.world.run_until("it says so", lambda: "remove its folder" in " ".join(left.not_ready()), 30_000)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_one_that_formed_the_cluster_and_votes_in_the_controllers_group_leaves_too(dead: bool) -> None:
+    """The controller's leader itself, which carries it out until it votes no longer; or one that is dead."""
+    cluster = cluster_with_orders(quiet_ms=-1)
+    leader = cluster.wait_leader(CONTROLLER_GROUP)
+    leaves = next(broker for broker in (0, 1, 2) if broker != leader) if dead else leader
+    if dead:
+        cluster.kill(leaves)
+    decommission(cluster, leaves, ask=leader)
+    await_left(cluster, leaves)
+    image = image_of(cluster)
+    assert set(image.voters) == {0, 1, 2, 7} - {leaves}
+    assert not image.former_voters
+    assert [told["voters"] for told in cluster.told(CONTROLLER_VOTERS_WANTED)] == [",".join(map(str, image.voters))]
+    if not dead:
+        cluster.kill(leaves)
+    others = sorted(image.brokers)
+    first = cluster.wait_leader(CONTROLLER_GROUP, among=others)
+    config = cluster.nodes[first].host.groups[CONTROLLER_GROUP].core.config
+    assert set(config.voters) == set(image.voters)
+    assert all(leaves not in partition.holders for partition in orders(cluster))
+
+
+def test_two_voters_that_leave_are_replaced_as_far_as_there_are_others() -> None:
+    cluster = cluster_with_orders(quiet_ms=-1)
+    decommission(cluster, 0)
+    decommission(cluster, 1)
+    await_left(cluster, 0)
+    await_left(cluster, 1)
+    assert set(image_of(cluster).voters) == {2, 7, 8}
+    cluster.kill(0)
+    cluster.kill(1)
+    assert cluster.wait_leader(CONTROLLER_GROUP, among=[2, 7, 8]) in (2, 7, 8)
 
 
 @pytest.mark.parametrize("seed_of_death", [0, 400, 3_000])

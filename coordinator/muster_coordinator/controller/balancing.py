@@ -14,8 +14,9 @@ the next moves, the most urgent first:
 A move takes a replica from one broker to another one and leaves the order of the others as it is. Each is judged with
 those before it taken as done, so a plan can be shown as a whole and be carried out a few at a time.
 
-Partitions of the offsets topic are moved like all others. What this does not do: look at sizes or at load (a partition
-counts as one), level with a partition that is being moved, move the controller's group, or decide when to begin
+Partitions of the offsets topic are moved like all others. The controller's group is not levelled: other brokers vote in
+it only in the place of those that are to leave (`voters_without`). What this does not do: look at sizes or at load (a
+partition counts as one), level with a partition that is being moved, or decide when to begin
 (`replica.maintenance.balancer` does).
 """
 
@@ -67,6 +68,27 @@ def plan(
     planner = Planner(image, takers, connected=connected, level=level)
     moves = tuple(islice(planner, most))
     return Plan(moves, tuple(planner.stuck), more=next(planner, None) is not None)
+
+
+def voters_without(image: ClusterImage, takers: Collection[BrokerId]) -> tuple[BrokerId, ...] | None:
+    """Who is to vote in the controller's group so that nobody does who is to leave: others in their places, in racks
+    that no other voter is in where there are such. None: there is nobody else for one of them."""
+    racks = {broker.broker: broker.rack for broker in image.brokers.values()}
+    leave = {voter for voter in image.voters if voter in image.brokers and image.brokers[voter].departing}
+    voters = list(image.voters)
+    for at, voter in enumerate(voters):
+        if voter not in leave:
+            continue
+        used = {racks.get(other, "") for other in voters if other not in leave}
+        fit = [
+            broker.broker
+            for broker in image.brokers.values()
+            if broker.bound and not broker.departing and broker.broker in takers and broker.broker not in voters
+        ]
+        if not fit:
+            return None
+        voters[at] = min(fit, key=lambda broker: (racks[broker] in used, broker))
+    return tuple(voters)
 
 
 @dataclass(slots=True)

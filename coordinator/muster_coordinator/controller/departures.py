@@ -48,14 +48,18 @@ def unregister(cluster: ClusterImage, command: UnregisterBroker) -> ClusterImage
 
 def decommission(cluster: ClusterImage, command: DecommissionBroker) -> ClusterImage:
     """The image in which the broker is to leave, or to stay; the same object if it is so already. Raises
-    `MisfitError`: also if so many brokers would not be left that each replica it has can go to another one."""
+    `MisfitError`: also if so few brokers would be left that a replica that it has, or its vote in the controller's
+    group, could not go to another one."""
     broker = command.broker
     known = _known(cluster, broker, command.replica_uuid)
     if known.departing == command.departing:
         return cluster
     if command.departing:
-        require(broker not in cluster.voters, Code.POLICY_VIOLATION, f"broker {broker} votes in the controller's group")
         left = sum(other.bound and not other.departing for other in cluster.brokers.values()) - int(known.bound)
+        if broker in cluster.voters:
+            count = len(cluster.voters)
+            said = f"the controller's group has {count} voters, and {left} brokers would be left for them"
+            require(count <= left, Code.POLICY_VIOLATION, said)
         for topic in cluster.topics.values():
             for number, partition in enumerate(topic.partitions):
                 if broker in partition.voters:

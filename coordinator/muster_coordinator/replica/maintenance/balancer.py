@@ -5,7 +5,8 @@ merely restarting. Mechanism: the controller's leader looks once a second. It be
 every registered broker has been connected, bound to its folder and not draining for `quiet_ms` on end, all of it in its
 leadership; a broker that is to leave is emptied without that wait, since a person said so. At most
 `moves_at_once` partitions are moved at a time in the whole cluster, those that people move included. A broker that is
-to leave and holds nothing any more is unregistered. The moves are wanted state like any other, so a leader that dies
+to leave and votes in the controller's group is replaced there by another one, and one that holds nothing any more is
+unregistered. The moves are wanted state like any other, so a leader that dies
 leaves nothing behind, and the next one plans anew from what the image says then.
 
 What this does not do: move anything itself (`maintenance.membership` of each group's leader does), or end a move that
@@ -16,12 +17,18 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from muster_coordinator.controller.balancing import Plan, PlannedMove, plan
-from muster_coordinator.controller.commands import Command, CommandResult, MovePartition, UnregisterBroker
+from muster_coordinator.controller.balancing import Plan, PlannedMove, plan, voters_without
+from muster_coordinator.controller.commands import (
+    Command,
+    CommandResult,
+    MovePartition,
+    SetControllerVoters,
+    UnregisterBroker,
+)
 from muster_coordinator.controller.departures import holdings
 from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED
+from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_VOTERS_WANTED
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
@@ -122,11 +129,12 @@ class Balancer:
         takers, may_level = self.takers(image), not waits
         planned = self._plan_of(image, takers, may_level)
         begun = self._begin(planned, under_way)
+        no_voter = self._let_others_vote(image, takers)
         emptied = [broker for broker in sorted(image.brokers) if _is_emptied(image, broker)]
         for broker in emptied:
             self._let_go(image, broker)
-        stuck = "; ".join(planned.stuck)
-        if begun or under_way or emptied:
+        stuck = "; ".join(filter(None, (*planned.stuck, no_voter)))
+        if begun or under_way or emptied or image.former_voters:
             return BalancerStatus(State.MOVING, stuck, len(under_way) + begun)
         if may_level:
             return BalancerStatus(State.LEVEL, stuck)
@@ -161,6 +169,18 @@ class Balancer:
             reason=move.reason,
         )
         self._ask(MovePartition(topic_id=move.topic_id, partition=move.partition, voters=move.voters))
+
+    def _let_others_vote(self, image: ClusterImage, takers: Collection[BrokerId]) -> str:
+        """Ask for other voters of the controller's group in the place of those that are to leave, one change after the
+        other. Why there are none; empty: nobody is needed."""
+        voters = voters_without(image, takers)
+        if voters is None:
+            return "a voter of the controller's group is to leave, and nobody else can take its place"
+        if voters != image.voters and not image.former_voters:
+            told = ",".join(map(str, voters))
+            self._host.groups[CONTROLLER_GROUP].tell(CONTROLLER_VOTERS_WANTED, voters=told)
+            self._ask(SetControllerVoters(voters=voters))
+        return ""
 
     def _let_go(self, image: ClusterImage, broker: BrokerId) -> None:
         self._host.groups[CONTROLLER_GROUP].tell(BROKER_EMPTIED, replica=int(broker))
