@@ -53,12 +53,12 @@ run: setup
 	$(BIN)/muster demo
 
 # What computes runs at the lowest priority beside what waits now and then, on the processor time that it leaves. What
-# measures a pause runs alone.
-WAITS := test-slow test-pipeline test-clients test-together test-paced
+# measures a pause runs alone, and Spark with a real Kafka too: beside the simulator its groups did not settle in time.
+WAITS := test-slow test-clients test-together test-paced
 COMPUTES := test-sim test-fuzz
 BESIDE := .cache/beside.log
 
-test: check test-unit test-beside test-quiet
+test: check test-unit test-pipeline test-beside test-quiet
 
 test-beside: setup
 	@mkdir -p $(dir $(BESIDE)); \
