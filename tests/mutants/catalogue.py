@@ -190,7 +190,7 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
-        first=132,
+        first=226,
     ),
     Mutant(
         "an offset is its topic's name's",
