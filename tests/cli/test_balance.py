@@ -115,6 +115,16 @@ def test_who_waits_is_told_what_is_to_go_and_when_it_has_left(run, replicas, mon
     assert ran.out.splitlines()[-1] == "broker 1 has left; end its process and remove its data folder"
 
 
+def test_the_others_are_asked_whether_it_has_left(run, replicas, monkeypatch):
+    """The command goes to the broker that leaves: nobody tells that one anything any more, so it lists itself for
+    ever."""
+    monkeypatch.setattr(balance, "LOOK_S", 0.05)
+    replicas[0].post_answers = [(200, {"broker": 0, "departing": True})]
+    replicas[1].answers["/v1/status"]["brokers"] = replicas[1].answers["/v1/status"]["brokers"][1:]
+    ran = run("decommission", "0", "--wait", "5")
+    assert (ran.code, "has left" in ran.out) == (Exit.OK, True)
+
+
 def test_who_waits_too_short_is_told_that_it_goes_on(run, replicas, monkeypatch):
     monkeypatch.setattr(balance, "LOOK_S", 0.2)
     replicas[0].post_answers = [(200, {"broker": 1, "departing": True})]

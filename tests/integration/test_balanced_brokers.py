@@ -66,7 +66,7 @@ def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Pa
 
             wait_until("the balancer says so", says_level, 30)
             assert muster(cluster, "balance", "--pause").returncode == 0
-            asked = muster(cluster, "decommission", "4", "--wait", "2")
+            asked = muster(cluster, "decommission", "4", "--wait", "6")
             assert (asked.returncode, "paused" in asked.stderr) == (Exit.UNREACHABLE, True), asked.stderr
             assert muster(cluster, "balance", "--resume").returncode == 0
             leader = controller(cluster)

@@ -94,7 +94,9 @@ def decommission(
         print(f"broker {replica} is to stay; what was moved away comes back when brokers are levelled")
         return
     print(f"broker {replica} is to leave: its replicas are moved away, then it is unregistered")
-    if wait and not _left(replica, addresses, token, timeout, time.monotonic() + wait):
+    # Nobody tells the one that has left anything any more, not even that: the others are asked.
+    others = [one["admin"] for one in first["brokers"] if one["broker"] != replica and one["admin"]]
+    if wait and not _left(replica, others, token, timeout, time.monotonic() + wait):
         raise CliError(Exit.UNREACHABLE, f"broker {replica} has not left within {wait} s; it goes on")
     if wait:
         print(f"broker {replica} has left; end its process and remove its data folder")
