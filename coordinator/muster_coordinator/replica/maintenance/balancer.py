@@ -13,9 +13,9 @@ What this does not do: move anything itself (`maintenance.membership` of each gr
 does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from muster_coordinator.controller.balancing import Plan, PlannedMove, plan, voters_without
 from muster_coordinator.controller.commands import (
@@ -32,6 +32,7 @@ from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.limits import FORWARD_TIMEOUT_MS
+from muster_coordinator.replica.maintenance.membership import Submit
 from muster_coordinator.replica.multiraft.host import Host
 
 LOOK_MS = 1_000
@@ -59,12 +60,6 @@ class BalancerStatus(NamedTuple):
 
 _Seen = tuple[frozenset[BrokerId], frozenset[BrokerId], bool]
 """Who may get replicas, who is connected, and whether brokers may be levelled."""
-
-
-class Submit(Protocol):
-    """`ControllerClient.submit`."""
-
-    def __call__(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None: ...
 
 
 class Balancer:
