@@ -7,7 +7,7 @@ class RequestContext(NamedTuple):
     """What is known of a request besides its content."""
 
     principal: str
-    """`User:ANONYMOUS` until authentication exists."""
+    """In Kafka's form, `User:name`; `User:ANONYMOUS` where the listener wants no authentication."""
     listener: str
     """The connection's listener; answers with addresses use those advertised for it."""
     connection_id: int

@@ -41,6 +41,7 @@ from muster_coordinator.limits import (
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
+from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.storage import limits as storage_limits
 
 
@@ -159,15 +160,21 @@ def _some_listeners(text: str) -> tuple[Listener, ...]:
     return found
 
 
-def _protocol_map(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+_PROTOCOLS = (SecurityProtocol.PLAINTEXT,)
+"""Served so far."""
+
+
+def _protocol_map(text: str) -> dict[str, SecurityProtocol]:
+    found: dict[str, SecurityProtocol] = {}
     for part in filter(None, (item.strip() for item in text.split(","))):
         name, separator, protocol = part.partition(":")
         if not separator:
             raise ValueError(f"{part!r} is not NAME:PROTOCOL")
-        if protocol.upper() != "PLAINTEXT":
-            raise ValueError(f"{protocol} is not supported, only PLAINTEXT is")
-        found[name.strip().upper()] = protocol.upper()
+        if protocol.upper() not in SecurityProtocol.__members__:
+            raise ValueError(f"{protocol} is none of {', '.join(SecurityProtocol.__members__)}")
+        if SecurityProtocol[protocol.upper()] not in _PROTOCOLS:
+            raise ValueError(f"{protocol} is not supported, only {', '.join(item.name for item in _PROTOCOLS)} is")
+        found[name.strip().upper()] = SecurityProtocol[protocol.upper()]
     return found
 
 
@@ -241,7 +248,7 @@ class Settings:
         "Addresses given to clients, as NAME://host:port for names in `listeners`. A name that is left out has its "
         "address in `listeners`.",
     )
-    protocol_map: dict[str, str] = _key(
+    protocol_map: dict[str, SecurityProtocol] = _key(
         "listener.security.protocol.map", _protocol_map, "", "Only PLAINTEXT is supported so far."
     )
     peer_listener: tuple[str, int] | None = _key(
@@ -600,6 +607,10 @@ class Settings:
         """One address for each listener, in the order of `listeners`."""
         named = {listener.name: listener for listener in self.advertised}
         return tuple(named.get(listener.name, listener) for listener in self.listeners)
+
+    def security_protocol(self, listener: str) -> SecurityProtocol:
+        """Of the listener of this name; PLAINTEXT where the map does not name it."""
+        return self.protocol_map.get(listener, SecurityProtocol.PLAINTEXT)
 
     @property
     def admin_address(self) -> str:

@@ -6,6 +6,7 @@ import pytest
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
+from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
@@ -141,6 +142,7 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("listeners", "A://h:70000", "not host:port"),
         ("listeners", "A://fe80::1:9092", "brackets"),
         ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL", "SASL_SSL is not supported"),
+        ("listener.security.protocol.map", "PLAINTEXT:TLS", "TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
         ("controller.quorum.voters", "h:1", "id@host:port"),
@@ -237,6 +239,14 @@ def test_listeners_have_names_and_each_its_advertised_address() -> None:
         Listener("INTERNAL", "pod-0.peers", 9092),
         Listener("EXTERNAL", "::1", 9094),
     )
+
+
+def test_a_listener_that_the_map_does_not_name_is_plaintext() -> None:
+    settings = made(
+        **{"listeners": "CLIENTS://:1,OTHER://:2", "listener.security.protocol.map": "other:plaintext"},
+    )
+    assert settings.protocol_map == {"OTHER": SecurityProtocol.PLAINTEXT}
+    assert [settings.security_protocol(name) for name in ("CLIENTS", "OTHER")] == [SecurityProtocol.PLAINTEXT] * 2
 
 
 def test_an_empty_host_is_loopback_and_not_every_interface() -> None:

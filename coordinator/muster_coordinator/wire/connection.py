@@ -173,7 +173,7 @@ class Connection:
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
         "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake",
-        "connection_id", "failure", "last_request_ms", "meter", "patient", "requests", "state",
+        "connection_id", "failure", "last_request_ms", "meter", "patient", "principal", "requests", "state",
     )  # fmt: skip
 
     def __init__(
@@ -189,12 +189,15 @@ class Connection:
         notice: Notice = unnoticed,
         meter: RequestMeter | None = None,
         authenticated: bool = True,
+        principal: str = ANONYMOUS,
     ) -> None:
         self.meter = meter or _UNREAD
         self._held_ns = 0
         """When buffered frames began to wait for a turn; 0 while none waits."""
         self.connection_id = connection_id
         self.state = State.READY if authenticated else State.UNAUTHENTICATED
+        self.principal = principal
+        """Who the client is, for the requests that are read from now on."""
         self.failure = ""
         self.requests = 0
         self.patient = 0
@@ -392,7 +395,7 @@ class Connection:
         try:
             body = client_id.read(frame, pos + FIRST_BYTES, flexible=route.flexible)
             context = RequestContext(
-                principal=ANONYMOUS,
+                principal=self.principal,
                 listener=self._listener,
                 connection_id=self.connection_id,
                 client_id=client_id.text,
