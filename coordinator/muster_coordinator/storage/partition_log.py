@@ -21,7 +21,7 @@ from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob
-from muster_coordinator.storage.limits import SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
+from muster_coordinator.storage.limits import SEGMENT_WRITE_BYTES, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.lookup import SegmentSource, TimedOffset, max_timestamp_job, offset_by_time_job
 from muster_coordinator.storage.segment import Segment, SegmentSummary
@@ -151,15 +151,17 @@ class PartitionLog:
         assert base == self.next_offset, f"batch at {base}, expected {self.next_offset}"
         assert length + 12 == len(batch)
         next_offset = base + delta + 1
-        if self._segments[-1].crowded:
+        segment = self._segments[-1]
+        if segment.unwritten_bytes >= SEGMENT_WRITE_BYTES:
             self.write_out()
         if self._rolls(len(batch), next_offset, max_ms):
             self._roll()
+            segment = self._segments[-1]
         self._epochs.note(epoch, base)
-        self._segments[-1].append(batch, next_offset, epoch, max_ms)
+        segment.append(batch, next_offset, epoch, max_ms)
         self.next_offset = next_offset
         self._unflushed_bytes += len(batch)
-        if self._segments[-1].crowded:
+        if segment.unwritten_bytes >= SEGMENT_WRITE_BYTES:
             with suppress(DiskFull):  # This batch is taken; the next `append` raises it.
                 self.write_out()
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, DiskFull, no_space
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD
-from muster_coordinator.storage.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
+from muster_coordinator.storage.limits import SEGMENT_INDEX_INTERVAL_BYTES
 from muster_coordinator.storage.segment_index import Position, SegmentIndex, read_sidecar, scan, segment_name
 from muster_coordinator.storage.soundness import Soundness
 
@@ -42,9 +42,9 @@ class Segment:
         "_index",
         "_soundness",
         "_unwritten",
-        "_unwritten_bytes",
         "_unwritten_from",
         "summary",
+        "unwritten_bytes",
         "written",
     )  # fmt: skip
 
@@ -54,13 +54,14 @@ class Segment:
         self._file: File | None = None
         self._index = index
         self._unwritten: list[bytes] = []
-        self._unwritten_bytes = 0
+        self.unwritten_bytes = 0
+        """In memory only. From SEGMENT_WRITE_BYTES on: write them out before more is appended."""
         self._unwritten_from = summary.next_offset
         """Offset of the first batch in `_unwritten`; without meaning while that is empty."""
         self.summary = summary
         """Valid once the segment is sealed; before, see `index`, which changes with every batch."""
         self.written = summary.size
-        """Bytes in the page cache or on disk. Invariant: written + _unwritten_bytes == index.size."""
+        """Bytes in the page cache or on disk. Invariant: written + unwritten_bytes == index.size."""
         self._soundness = Soundness(summary.size)
 
     @property
@@ -97,11 +98,6 @@ class Segment:
         """Make the file; the name is durable after the next sync of the folder."""
         self._file = self._disk.open(self.path, create=True)
 
-    @property
-    def crowded(self) -> bool:
-        """SEGMENT_WRITE_BYTES or more are in memory only: write them out before more is appended."""
-        return self._unwritten_bytes >= SEGMENT_WRITE_BYTES
-
     def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
         """Add one batch at the end, in memory."""
         index = self.index
@@ -109,7 +105,7 @@ class Segment:
             self._unwritten_from = index.next_offset
         index.note(len(batch), next_offset, epoch, max_timestamp_ms)
         self._unwritten.append(batch)
-        self._unwritten_bytes += len(batch)
+        self.unwritten_bytes += len(batch)
 
     def write_out(self) -> None:
         """Write everything appended to the page cache. DiskFull: it stays in memory."""
@@ -125,7 +121,7 @@ class Segment:
         assert count == len(data)
         self.written += count
         self._unwritten.clear()
-        self._unwritten_bytes = 0
+        self.unwritten_bytes = 0
 
     def seal(self) -> None:
         """Fix `summary`: no more batches are appended."""

@@ -71,6 +71,8 @@ class Bootstrap:
         self._fatal = fatal
         self._peers: dict[BrokerId, Hello] = {}
         """Peers whose link is up -> their hello."""
+        self._proven: dict[BrokerId, tuple[ClusterRecord, Hello]] = {}
+        """Peers that were found to be trusted -> by which record, with which hello: each message asks for it."""
 
     def start(self) -> None:
         """Set the hello for new links, and carry out the first effects. Links may be opened afterwards."""
@@ -109,8 +111,16 @@ class Bootstrap:
 
     def trusts(self, peer: BrokerId) -> bool:
         """Does the formed record name the data folder that the peer has introduced?"""
-        hello = self._peers.get(peer)
-        return hello is not None and self._of_this_epoch(hello) and self.formation.trusts(peer, hello.replica_uuid)
+        hello, record = self._peers.get(peer), self.formation.formed()
+        if hello is None or record is None:
+            return False
+        proven = self._proven.get(peer)
+        if proven is not None and proven[0] is record and proven[1] is hello:
+            return True
+        if not self._of_this_epoch(hello) or not self.formation.trusts(peer, hello.replica_uuid):
+            return False
+        self._proven[peer] = (record, hello)
+        return True
 
     def _of_this_epoch(self, hello: Hello) -> bool:
         """False: the peer's folder was left behind when the cluster was recovered, or this one was (ADR 40). A folder

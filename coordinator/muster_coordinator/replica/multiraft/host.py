@@ -311,9 +311,13 @@ class Host:
                 self._take(group)
         if self._dirty:
             self.want_turn()
-        left = self._answer_reads(limits.READS_ANSWERED_PER_TURN)
-        self._apply()
-        self._answer_reads(left)
+        left = limits.READS_ANSWERED_PER_TURN
+        if self._readers:
+            left = self._answer_reads(left)
+        if self._applying:
+            self._apply()
+        if self._readers:
+            self._answer_reads(left)
         self.heartbeats.end_of_turn()
         self._flush()
         for wal_writer in self.wal_writers:

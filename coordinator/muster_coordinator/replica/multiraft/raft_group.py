@@ -566,7 +566,7 @@ class RaftGroup:
         """Committed entries can be applied now: no install, full disk or undecided SKIP holds them up."""
         if not self._queue or self.installing or self.waits_for_space:
             return False
-        return not (self.skips and self._undecided())
+        return not (self.skips.known and self._undecided())
 
     def space_again(self) -> None:
         """Space may be free again: try to apply the entry that could not be written."""
@@ -586,10 +586,10 @@ class RaftGroup:
         if self.installing or self.waits_for_space:
             return 0
         used = 0
-        machine = self.machine
+        machine, skips = self.machine, self.skips
         proposals = self._proposals
         while self._queue and used < budget:
-            if self.skips and self._undecided():
+            if skips.known and self._undecided():
                 break
             entry = self._queue.popleft()
             if entry.index <= self.applied:
@@ -633,7 +633,7 @@ class RaftGroup:
         if entry.kind == EntryKind.SKIP:
             self.skips.reached(entry)
             return True
-        return bool(self.skips) and self.skips.covers(entry)
+        return bool(self.skips.known) and self.skips.covers(entry)
 
     def _stop(self, entry: Entry, error: Exception) -> None:
         """Stop at `entry`, which the machine may have applied in part: nothing is applied or served here, and this

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption
 from muster_coordinator.raft.log import RaftLog
-from muster_coordinator.raft.messages import Entry, EntryKind
+from muster_coordinator.raft.messages import Entry
 
 _FORM = struct.Struct(">BQQ32s")
 """Version, index, term, digest."""
@@ -58,34 +58,30 @@ def decode_skip(data: bytes) -> Skip:
 class Skips:
     """The SKIP entries of one group's log."""
 
-    __slots__ = ("_known", "_log", "_passed", "until")
+    __slots__ = ("_log", "_passed", "known", "until")
 
     def __init__(self, log: RaftLog) -> None:
         self._log = log
-        self._known: dict[int, tuple[Skip, Entry]] = {}
-        """index of the named entry -> (its name, the SKIP entry)"""
+        self.known: dict[int, tuple[Skip, Entry]] = {}
+        """index of the named entry -> (its name, the SKIP entry). Nearly always empty: look before each call, for there
+        is one for every entry."""
         self._passed: set[int] = set()
         """Indexes of the entries passed over since this process started."""
         self.until = 0
         """Index of the last SKIP of a passed entry. Invariant: no snapshot is taken while less than this is applied."""
 
-    def __bool__(self) -> bool:
-        return bool(self._known)
-
     def note(self, entry: Entry) -> None:
-        """An entry was appended to the log, or was found there at the start."""
-        if entry.kind != EntryKind.SKIP:
-            return
+        """This SKIP was appended to the log, or was found there at the start."""
         try:
             skip = decode_skip(entry.data)
         except Corruption:
             return  # applying it will raise the same error and stop the group
-        self._known[skip.index] = (skip, entry)
+        self.known[skip.index] = (skip, entry)
 
     def _standing(self, index: int) -> tuple[Skip, Entry] | None:
-        found = self._known.get(index)
+        found = self.known.get(index)
         if found is not None and self._log.term_at(found[1].index) != found[1].term:
-            del self._known[index]  # the SKIP was truncated from the log
+            del self.known[index]  # the SKIP was truncated from the log
             return None
         return found
 
@@ -114,4 +110,4 @@ class Skips:
         skip = decode_skip(entry.data)
         if skip.index not in self._passed:
             raise Corruption(f"other replicas have passed over entry {skip.index}, which this replica has applied")
-        self._known.pop(skip.index, None)
+        self.known.pop(skip.index, None)

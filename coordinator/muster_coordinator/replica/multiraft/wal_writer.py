@@ -85,6 +85,8 @@ class WalWriter:
         self._fatal = fatal
         self._staging = Batch()
         self._dirty = False
+        self._looks = True
+        """The WAL may be nearly at its bound. It comes nearer by a job only, so after each it is looked at."""
         self._held: dict[GroupNo, tuple[int, int]] = {}
         self._preparing = False
         self._prepared = False
@@ -139,7 +141,10 @@ class WalWriter:
 
     def start(self) -> None:
         """Hand the staged writes, or entries to be carried, to the WAL's thread, unless a job is in flight."""
-        if self._in_flight is not None or not (self._dirty or self.wal.pressed()):
+        if self._in_flight is not None:
+            return
+        if not self._dirty and (not self._looks or not self.wal.pressed()):
+            self._looks = False
             return
         now_ms = self._loop.monotonic_ms()
         carry = now_ms - self._carried_ms >= limits.WAL_CARRY_PACE_MS
@@ -201,6 +206,7 @@ class WalWriter:
             self._fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
             return
         self._in_flight = None
+        self._looks = True
         self.wal.job_done()
         took_ms = self._loop.monotonic_ms() - self._began_ms
         self.batches += 1
