@@ -35,6 +35,10 @@ AUDIT_POLICY = {
 }
 
 
+KEPT = 'trap "kill \\$child; exit 0" TERM; while :; do "$@" & child=$!; wait $child; sleep 1; done'
+"""Runs a program again whenever it ends, until TERM."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Of the API server and etcd's two."""
@@ -97,8 +101,8 @@ class ControlPlane:
             self._start("kube-apiserver", self._apiserver_flags(self.authority))
             daemon.until("ready API server", self._ready, READY_TIMEOUT_S, self.daemons)
             if controllers:
-                self._start("kube-controller-manager", self._controller_flags(self.authority))
-                self._start("kube-scheduler", self._client_flags(self.authority, "scheduler"))
+                self._keep("kube-controller-manager", self._controller_flags(self.authority))
+                self._keep("kube-scheduler", self._client_flags(self.authority, "scheduler"))
                 path = "/api/v1/namespaces/default/serviceaccounts/default"
                 daemon.until(
                     "default service account", lambda: self.get(path) is not None, READY_TIMEOUT_S, self.daemons
@@ -131,6 +135,15 @@ class ControlPlane:
     def _start(self, name: str, flags: Sequence[str]) -> None:
         argv: list[str | Path] = [self.tools.path(name), *flags]
         self.daemons.append(daemon.start(name, argv, self.logs, dies_with_starter=self.dies_with_starter))
+
+    def _keep(self, name: str, flags: Sequence[str]) -> None:
+        """As a kubelet keeps a static pod: these end by themselves when what they watched has gone on without them, as
+        the scheduler does when a pod of the same name was bound anew while the API server was away."""
+        if self.dies_with_starter:
+            self._start(name, flags)
+            return
+        argv: list[str | Path] = ["/bin/sh", "-c", KEPT, name, self.tools.path(name), *flags]
+        self.daemons.append(daemon.start(name, argv, self.logs, dies_with_starter=False))
 
     def _etcd_flags(self) -> list[str]:
         client = f"http://{LOOPBACK}:{self.ports.etcd_client}"

@@ -20,6 +20,7 @@ from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import BALANCER_MOVE, DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.limits import KIB
 from muster_coordinator.replica.group_manager import (
     NOT_SUSPENDED,
     OLDER_STATE,
@@ -67,6 +68,10 @@ OF_ROT = {
 """What is told of flipped bits, and how the marks call it."""
 START_MS = 20
 """From the process' start to its first action."""
+
+
+SMALL = {"wal_file_bytes": 256 * KIB}
+"""Files are zero-written ahead, and held in memory here: the default is 200 MB a replica."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +247,7 @@ class Replica:
             admin=f"n{self.broker}:8081",
             offsets_partitions=setup.partitions,
             shard=setup.shard,
-            **setup.node,
+            **{**SMALL, **setup.node},
         )
 
     @property
