@@ -28,6 +28,7 @@ STANDALONE = {
     "muster cluster balance",
     "muster cluster decommission",
     "muster cluster controller-voters",
+    "muster cluster replication-factor",
     "muster cluster replace",
     "muster cluster stopped-entries",
     "muster cluster skip-entry",

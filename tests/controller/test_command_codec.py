@@ -49,6 +49,7 @@ BY_NAME = {
     "next_group": st.integers(0, 2**32 - 1),
     "next_producer_id": i64,
     "placed": st.lists(st.lists(broker, max_size=4).map(tuple), max_size=3).map(tuple),
+    "topics": st.lists(blob, max_size=3).map(tuple),
 }
 
 
@@ -81,7 +82,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(20))):
+    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(21))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -148,4 +149,4 @@ def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == list(range(1, 20))
+    assert sorted(codec._DECODERS) == list(range(1, 21))

@@ -18,6 +18,7 @@ from muster_coordinator.admin.controller_voters import ControllerVoters
 from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
 from muster_coordinator.admin.replacement import Replacement
+from muster_coordinator.admin.replication import Replication
 from muster_coordinator.admin.status import (
     Json,
     group_document,
@@ -65,6 +66,7 @@ class AdminApi:
         self._replacement = Replacement(replica)
         self._balancing = Balancing(replica)
         self._controller_voters = ControllerVoters(replica)
+        self._replication = Replication(replica)
         self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
@@ -80,6 +82,7 @@ class AdminApi:
         self._replacement.add_to(app)
         self._balancing.add_to(app)
         self._controller_voters.add_to(app)
+        self._replication.add_to(app)
         self._levels.add_to(app)
         return app
 

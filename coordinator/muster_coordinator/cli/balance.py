@@ -72,7 +72,7 @@ def balance(
     if not dry_run:
         reason = f": {document['reason']}" if document["reason"] else ""
         print(f"balancer {document['state']}{reason}; {document['moving']} partitions are being moved")
-    _print_plan(document)
+    print_plan(document)
 
 
 def decommission(
@@ -153,7 +153,7 @@ def _accepted(status: int, answer: Json, address: str) -> Json:
     raise CliError(code, answer.get("message", f"{address} answers HTTP {status}"))
 
 
-def _print_plan(document: Json) -> None:
+def print_plan(document: Json) -> None:
     for one in document["stuck"]:
         note(one)
     rows = [{**move, "replicas": ",".join(map(str, move["replicas"]))} for move in document["planned"]]

@@ -8,6 +8,7 @@ from muster_coordinator.cli import (
     controller_voters,
     groups,
     replace_replica,
+    replication_factor,
     stopped_entries,
     topics,
 )
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     replace_replica.register(cluster.app)
     balance.register(cluster.app)
     controller_voters.register(cluster.app)
+    replication_factor.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
     app.command("produce")(needing("cli")(produce))
     app.command("consume")(needing("cli")(consume))

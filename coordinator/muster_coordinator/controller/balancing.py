@@ -5,19 +5,20 @@ a person hours and puts replicas of one partition into one rack. Mechanism: from
 the next moves, the most urgent first:
 
 1. *Emptying*: each replica on a broker that is to leave goes to another one, also one that is only on its way there.
-2. *Racks*: a partition whose replicas share a rack although there are more racks gives one of them away.
-3. *Counts*: as long as one broker has two replicas more than another, one goes from the first to the second, unless the
+2. *Replication factor*: each partition that is to have more replicas gets them, or gives some away (`resizing`).
+3. *Racks*: a partition whose replicas share a rack although there are more racks gives one of them away.
+4. *Counts*: as long as one broker has two replicas more than another, one goes from the first to the second, unless the
    partition would be in fewer racks then.
-4. *Leaders*: as long as one broker is the preferred leader of two partitions more than another, the preference goes
+5. *Leaders*: as long as one broker is the preferred leader of two partitions more than another, the preference goes
    from the first to the second, through others if they share no partition. No data moves for it.
 
-A move takes a replica from one broker to another one and leaves the order of the others as it is. Each is judged with
-those before it taken as done, so a plan can be shown as a whole and be carried out a few at a time.
+Any other move takes a replica from one broker to another one and leaves the order of the others as it is. Each is
+judged with those before it taken as done, so a plan can be shown as a whole and be carried out a few at a time.
 
 Partitions of the offsets topic are moved like all others. The controller's group is not levelled: other brokers vote in
-it only in the place of those that are to leave (`voters_without`). What this does not do: look at sizes or at load (a
-partition counts as one), level with a partition that is being moved, or decide when to begin
-(`replica.maintenance.balancer` does).
+it only in the place of those that are to leave (`voters_without`), and when it is to have another number of them
+(`voters_resized`). What this does not do: look at sizes or at load (a partition counts as one), level with a partition
+that is being moved, or decide when to begin (`replica.maintenance.balancer` does).
 """
 
 from collections import deque
@@ -29,6 +30,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from muster_coordinator.controller.image import ClusterImage, Move, Partition
+from muster_coordinator.controller.resizing import Candidates, enlarged, reduced, why_not
 from muster_coordinator.ids import BrokerId
 
 DIFFERENCE_MAX = 1
@@ -45,13 +47,13 @@ class PlannedMove(NamedTuple):
     voters: tuple[BrokerId, ...]
     reason: str
     copies: bool = True
-    """Does a broker get a replica that it has not? Else only the preferred leader is another one."""
+    """Do the partition's members change? Else only the preferred leader is another one."""
 
 
 class Plan(NamedTuple):
     moves: tuple[PlannedMove, ...]
     stuck: tuple[str, ...] = ()
-    """What cannot leave a broker that is to leave, and why; the first `STUCK_MAX` of them."""
+    """What cannot leave a broker that is to leave, or get or give away replicas, and why; the first `STUCK_MAX`."""
     more: bool = False
     """There are more moves than were asked for."""
 
@@ -91,6 +93,24 @@ def voters_without(image: ClusterImage, takers: Collection[BrokerId]) -> tuple[B
     return tuple(voters)
 
 
+def voters_resized(
+    image: ClusterImage, takers: Collection[BrokerId], connected: Collection[BrokerId], leader: BrokerId
+) -> tuple[BrokerId, ...] | str:
+    """Who is to vote in the controller's group so that it has as many voters as it is to have, its `leader` among them
+    if that can be; else why there are none."""
+    wanted, voters = image.controller_voters_wanted, image.voters
+    fit = [broker for broker in sorted(takers) if (known := image.brokers.get(broker)) and known.bound]
+    candidates = Candidates(image.brokers, [one for one in fit if not image.brokers[one].departing], connected, {})
+    more = wanted > len(voters)
+    if more:
+        found = enlarged(voters, wanted, candidates)
+    else:
+        found = reduced(voters, wanted, candidates, preferred=leader, filled=voters)
+    if found is not None:
+        return found
+    return f"the controller's group has {len(voters)} voters of {wanted}: {why_not(voters, candidates, more=more)}"
+
+
 @dataclass(slots=True)
 class _Place:
     """A partition with where it is wanted by the plan so far."""
@@ -101,6 +121,8 @@ class _Place:
     now: Partition
     busy: bool
     """It is being moved already, or has no leader who could."""
+    wanted: int
+    """How many replicas it is to have."""
 
 
 class _HandOver(NamedTuple):
@@ -113,7 +135,8 @@ class Planner(Iterator[PlannedMove]):
     """An iterator over the moves of a plan. Each takes O(partitions), the first also to count them.
 
     Only `takers` get replicas; a broker that is no such one and is not to leave keeps its own. A partition of whose
-    replicas no majority is `connected` has no leader who could move it. Without `level` brokers are emptied only.
+    replicas no majority is `connected` has no leader who could move it. Without `level` only what somebody has asked
+    for is moved: brokers are emptied, and replication factors changed.
     """
 
     def __init__(
@@ -126,7 +149,7 @@ class Planner(Iterator[PlannedMove]):
     ) -> None:
         """`connected`: by default those that get replicas."""
         self.stuck: list[str] = []
-        """See `Plan`; complete when all moves that empty brokers were taken."""
+        """See `Plan`; complete when all moves were taken that somebody has asked for."""
         self._image = image
         self._connected = takers if connected is None else connected
         self._racks = {broker.broker: broker.rack for broker in image.brokers.values()}
@@ -146,10 +169,11 @@ class Planner(Iterator[PlannedMove]):
             for number, partition in enumerate(topic.partitions):
                 self._add(partition, 1)
                 busy = partition.moves or not self._has_majority(partition)
-                self._places.append(_Place(name, topic.topic_id, number, partition, busy))
-        emptying = self._emptying()
+                wanted = topic.replication_wanted or len(partition.voters)
+                self._places.append(_Place(name, topic.topic_id, number, partition, busy, wanted))
+        asked = (self._emptying(), self._resizing())
         later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
-        self._moves: Iterator[PlannedMove] = chain(emptying, *later)
+        self._moves: Iterator[PlannedMove] = chain(*asked, *later)
 
     @override
     def __next__(self) -> PlannedMove:
@@ -163,7 +187,7 @@ class Planner(Iterator[PlannedMove]):
         if partition.preferred in led:
             led[partition.preferred] += by
 
-    # The four kinds of moves, each with those before it taken as done.
+    # The five kinds of moves, each with those before it taken as done.
 
     def _emptying(self) -> Iterator[PlannedMove]:
         for broker in sorted(self._image.brokers):
@@ -179,6 +203,35 @@ class Planner(Iterator[PlannedMove]):
                     self._cannot_leave(place, broker, "every broker that can be reached has it")
                 else:
                     yield self._moved(place, broker, taker, f"broker {broker} is to leave")
+
+    def _resizing(self) -> Iterator[PlannedMove]:
+        for place in self._places:
+            have = len(place.now.voters)
+            if have == place.wanted:
+                continue
+            voters = self._resized(place) if self._has_majority(place.now) else "no majority of them is connected"
+            if isinstance(voters, str):
+                self._tell_stuck(f"{place.topic}-{place.number} has {have} replicas of {place.wanted}: {voters}")
+            else:
+                reason = f"it is to have {place.wanted} replicas, and has {have}"
+                self._take(place, voters)
+                yield PlannedMove(place.topic, place.topic_id, place.number, voters, reason)
+
+    def _resized(self, place: _Place) -> tuple[BrokerId, ...] | str:
+        """Who is to have the partition so that it has as many replicas as it is to have; else why nobody is."""
+        partition = place.now
+        candidates = Candidates(self._image.brokers, self._takers, self._connected, self._count)
+        origin = partition.move.origin if partition.move is not None and partition.moves else partition.voters
+        first = partition.preferred
+        # The preferred leader stays the first, which it need not have been: so no leadership has to move.
+        voters = (first, *(broker for broker in partition.voters if broker != first))
+        more = place.wanted > len(voters)
+        if more:
+            found = enlarged(voters, place.wanted, candidates)
+        else:
+            everyone = tuple(dict.fromkeys((*voters, *origin)))
+            found = reduced(everyone, place.wanted, candidates, preferred=first, filled=origin)
+        return found or why_not(voters, candidates, more=more)
 
     def _into_racks(self) -> Iterator[PlannedMove]:
         racks = {self._racks[broker] for broker in self._takers}
@@ -213,8 +266,11 @@ class Planner(Iterator[PlannedMove]):
                 yield PlannedMove(place.topic, place.topic_id, place.number, voters, reason, copies=False)
 
     def _cannot_leave(self, place: _Place, broker: BrokerId, why: str) -> None:
+        self._tell_stuck(f"{place.topic}-{place.number} stays on broker {broker}: {why}")
+
+    def _tell_stuck(self, said: str) -> None:
         if len(self.stuck) < STUCK_MAX:
-            self.stuck.append(f"{place.topic}-{place.number} stays on broker {broker}: {why}")
+            self.stuck.append(said)
 
     # Choosing.
 

@@ -20,6 +20,7 @@ from muster_coordinator.controller.image import (
     Routing,
     Topic,
 )
+from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
@@ -30,7 +31,7 @@ CHECKPOINT_VERSION = 1
 MEMBERS_VERSION = 2
 """Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
 with member numbers, whether they were placed, and moves, the brokers that left, whether the balancer is
-paused, and settings of brokers."""
+paused, settings of brokers, and how many replicas are wanted."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -108,11 +109,37 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
         for broker in sorted(cluster.broker_configs):
             p.i32(broker)
             p.configs(cluster.broker_configs[broker])
+        _put_replication(p, cluster)
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
         assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
         assert not cluster.former_voters, "nobody ceases to vote below MEMBERS_LEVEL"
         assert not cluster.broker_configs, "no settings of brokers are changed below MEMBERS_LEVEL"
+        assert not cluster.replication_factor, "nobody says how many replicas there are below MEMBERS_LEVEL"
+
+
+def _put_replication(p: Packer, cluster: ClusterImage) -> None:
+    """What is said of numbers of replicas (ADR 48)."""
+    p.u8(cluster.replication_factor)
+    p.u8(cluster.controller_voters_wanted)
+    wishes = [(name, wanted) for name in sorted(cluster.topics) if (wanted := cluster.topics[name].replication_wanted)]
+    p.u32(len(wishes))
+    for name, wanted in wishes:
+        p.text(name)
+        p.u8(wanted)
+
+
+def _take_replication(u: Unpacker, topics: dict[str, Topic]) -> tuple[int, int]:
+    """(factor, voters of the controller's group that are wanted); what topics are to have goes into `topics`."""
+    factor, voters = u.u8(), u.u8()
+    wishes = u.many(lambda: (u.text(), u.u8()))
+    names = [name for name, _ in wishes]
+    told = {factor, voters} <= {0, *VOTER_COUNTS} and all(wanted in VOTER_COUNTS for _, wanted in wishes)
+    if not told or names != sorted(set(names)) or not topics.keys() >= set(names):
+        raise Corruption(f"controller bytes: {factor} replicas, {voters} voters and {wishes} of topics are wanted")
+    for name, wanted in wishes:
+        topics[name] = replace(topics[name], replication_wanted=wanted)
+    return factor, voters
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -172,6 +199,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     balancer_paused = version >= MEMBERS_VERSION and u.flag()
     former_voters = u.many(lambda: BrokerId(u.i32())) if version >= MEMBERS_VERSION else ()
     broker_configs = _take_broker_configs(u) if version >= MEMBERS_VERSION else {}
+    factor, voters_wanted = _take_replication(u, topics) if version >= MEMBERS_VERSION else (0, 0)
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -189,6 +217,8 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         balancer_paused=balancer_paused,
         former_voters=former_voters,
         broker_configs=MappingProxyType(broker_configs),
+        replication_factor=factor,
+        controller_voters_wanted=voters_wanted,
     )
     return cluster, deleted
 

@@ -34,6 +34,7 @@ from muster_coordinator.controller.commands import (
     ReplaceReplica,
     SetControllerVoters,
     SetDraining,
+    SetReplicationFactor,
     UnregisterBroker,
 )
 from muster_coordinator.controller.packing import Packer, Unpacker
@@ -68,6 +69,7 @@ COMPLETE_CONTROLLER_VOTERS = 16
 DECOMMISSION_BROKER = 17
 PAUSE_BALANCER = 18
 ALTER_BROKER_CONFIGS = 19
+SET_REPLICATION_FACTOR = 20
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -138,12 +140,22 @@ def encode_command(command: Command) -> bytes:
     return p.done()
 
 
-def _of_voters(command: SetControllerVoters | CompleteControllerVoters) -> bytes:
+def _of_voters(command: SetControllerVoters | CompleteControllerVoters | SetReplicationFactor) -> bytes:
+    if isinstance(command, SetReplicationFactor):
+        return _factor(command)
     if isinstance(command, SetControllerVoters):
         p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS)
     else:
         p = Packer(COMMAND_VERSION, COMPLETE_CONTROLLER_VOTERS)
     p.i32s(command.voters)
+    return p.done()
+
+
+def _factor(command: SetReplicationFactor) -> bytes:
+    p = Packer(COMMAND_VERSION, SET_REPLICATION_FACTOR)
+    p.i32(command.factor)
+    p.many(command.topics, p.blob)
+    p.u8(command.every_topic)
     return p.done()
 
 
@@ -240,6 +252,10 @@ def _alter_broker_configs(u: Unpacker) -> Command:
     return AlterBrokerConfigs(broker=BrokerId(u.i32()), expected=u.configs(), configs=u.configs())
 
 
+def _set_replication_factor(u: Unpacker) -> Command:
+    return SetReplicationFactor(factor=u.i32(), topics=u.many(u.blob), every_topic=u.flag())
+
+
 def _moved(make: type[MovePartition] | type[CompleteMove]) -> Callable[[Unpacker], Command]:
     return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
 
@@ -274,6 +290,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     ),
     PAUSE_BALANCER: lambda u: PauseBalancer(paused=u.flag()),
     ALTER_BROKER_CONFIGS: _alter_broker_configs,
+    SET_REPLICATION_FACTOR: _set_replication_factor,
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

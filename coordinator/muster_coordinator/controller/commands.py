@@ -180,6 +180,18 @@ class AlterBrokerConfigs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetReplicationFactor:
+    """Every Raft group is to have this many replicas, and every new topic (ADR 48). Written from `image.MEMBERS_LEVEL`
+    on only."""
+
+    factor: int
+    topics: tuple[bytes, ...] = ()
+    """Ids of the only topics that are concerned; none: all, as `replication` says, and the controller's group."""
+    every_topic: bool = False
+    """Also take replicas from topics that have more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
     broker: BrokerId
 
@@ -193,7 +205,7 @@ Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
-    | AlterBrokerConfigs
+    | AlterBrokerConfigs | SetReplicationFactor
 )  # fmt: skip
 
 

@@ -57,13 +57,13 @@ def decommission(cluster: ClusterImage, command: DecommissionBroker) -> ClusterI
     if command.departing:
         left = sum(other.bound and not other.departing for other in cluster.brokers.values()) - int(known.bound)
         if broker in cluster.voters:
-            count = len(cluster.voters)
+            count = max(len(cluster.voters), cluster.controller_voters_wanted)
             said = f"the controller's group has {count} voters, and {left} brokers would be left for them"
             require(count <= left, Code.POLICY_VIOLATION, said)
         for topic in cluster.topics.values():
             for number, partition in enumerate(topic.partitions):
                 if broker in partition.voters:
-                    count = len(partition.voters)
+                    count = max(len(partition.voters), topic.replication_wanted)
                     said = f"{topic.name}-{number} has {count} replicas, and {left} brokers would be left for them"
                     require(count <= left, Code.POLICY_VIOLATION, said)
     return replace(cluster, brokers=with_(cluster.brokers, broker, replace(known, departing=command.departing)))

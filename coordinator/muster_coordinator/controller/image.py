@@ -127,6 +127,9 @@ class Topic:
     configs: tuple[tuple[str, str], ...]
     """Overrides only, sorted by name."""
     internal: bool
+    replication_wanted: int = 0
+    """How many replicas each partition is to have, while some are wanted on another number of brokers (ADR 48); 0: as
+    many as they have. Always below `MEMBERS_LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,12 @@ class ClusterImage:
     broker_configs: Mapping[BrokerId, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Settings of brokers that were changed while they run (`broker_configs`), and of `EVERY_BROKER`: each sorted by
     name, never empty. There are none below `MEMBERS_LEVEL`."""
+    replication_factor: int = 0
+    """Replicas of new topics whose creator leaves that to the cluster (ADR 48); 0: nobody has said so, and
+    `default.replication.factor` of whoever creates one holds. Always below `MEMBERS_LEVEL`."""
+    controller_voters_wanted: int = 0
+    """How many voters the controller's group is to have, while it is another number (ADR 48); 0: as many as it has.
+    Always below `MEMBERS_LEVEL`."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -97,10 +97,10 @@ def with_placed(loads: Loads, partitions: Collection[tuple[BrokerId, ...]]) -> L
 
 
 def default_factor(cluster: ClusterImage, wanted: int) -> int:
-    """The replicas of a partition whose creator leaves that to the cluster: as many as are wanted, or as its brokers
-    allow. One that has not registered yet, or lost its folder, counts: it is to come back, and a topic would have fewer
-    replicas for good."""
-    most = min(wanted, len({*cluster.voters, *cluster.brokers}))
+    """The replicas of a partition whose creator leaves that to the cluster: as many as its log says (ADR 48), else as
+    are `wanted` by whoever creates it, or as its brokers allow. One that has not registered yet, or lost its folder,
+    counts: it is to come back, and a topic would have fewer replicas for good."""
+    most = min(cluster.replication_factor or wanted, len({*cluster.voters, *cluster.brokers}))
     return max(count for count in VOTER_COUNTS if count <= most)
 
 

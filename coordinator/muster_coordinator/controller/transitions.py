@@ -34,6 +34,7 @@ from muster_coordinator.controller.commands import (
     ReplaceReplica,
     SetControllerVoters,
     SetDraining,
+    SetReplicationFactor,
     UnregisterBroker,
 )
 from muster_coordinator.controller.departures import decommission, require_unknown_folder, unregister
@@ -54,6 +55,7 @@ from muster_coordinator.controller.limits import BROKER_ID_MAX, GONE_FOLDERS_MAX
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.controller.moves import complete_move, move_partition, require_replicas
 from muster_coordinator.controller.recovery import recover
+from muster_coordinator.controller.replication import after_move, set_replication_factor
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.controller.voters import complete_voters, set_voters
 from muster_coordinator.errors import Code
@@ -62,7 +64,7 @@ from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUP
 
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
-    | CompleteControllerVoters | AlterBrokerConfigs
+    | CompleteControllerVoters | AlterBrokerConfigs | SetReplicationFactor
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
@@ -116,6 +118,8 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "changing who votes in the controller's group"
     elif isinstance(command, AlterBrokerConfigs):
         what = "changing a broker's settings"
+    elif isinstance(command, SetReplicationFactor):
+        what = "changing the replication factor"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -182,6 +186,8 @@ def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[Cluster
             return alter_broker_configs(cluster, command), DONE
         case CompleteControllerVoters():
             return complete_voters(cluster, command.voters), DONE
+        case SetReplicationFactor():
+            return set_replication_factor(cluster, command), DONE
         case _:
             assert_never(command)
 
@@ -486,7 +492,8 @@ def _moved(
     if after is before:
         return cluster, DONE
     partitions = (*topic.partitions[:index], after, *topic.partitions[index + 1 :])
-    return replace(cluster, topics=with_(cluster.topics, topic.name, replace(topic, partitions=partitions))), DONE
+    moved = after_move(replace(topic, partitions=partitions), index, len(before.voters))
+    return replace(cluster, topics=with_(cluster.topics, topic.name, moved)), DONE
 
 
 def _user_topic(cluster: ClusterImage, topic_id: bytes) -> Topic:

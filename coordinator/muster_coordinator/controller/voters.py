@@ -14,6 +14,7 @@ from dataclasses import replace
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.misfit import require
 from muster_coordinator.controller.moves import VOTER_COUNTS
+from muster_coordinator.controller.replication import voters_wanted_after
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 
@@ -29,10 +30,11 @@ def set_voters(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> ClusterIm
         require(known is not None and known.bound, code, f"broker {broker} waits for a new data folder")
     for broker in cluster.voters:  # one that is no voter any more is known by its registration only
         require(broker in cluster.brokers, code, f"broker {broker} votes, and has never registered")
+    wanted = voters_wanted_after(cluster, voters)
     if set(voters) == set(cluster.voters):
         return cluster
     former = tuple(sorted({*cluster.voters, *cluster.former_voters} - {*voters}))
-    return replace(cluster, voters=voters, former_voters=former)
+    return replace(cluster, voters=voters, former_voters=former, controller_voters_wanted=wanted)
 
 
 def complete_voters(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> ClusterImage:

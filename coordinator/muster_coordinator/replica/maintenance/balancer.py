@@ -13,11 +13,11 @@ What this does not do: move anything itself (`maintenance.membership` of each gr
 does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from muster_coordinator.controller.balancing import Plan, PlannedMove, plan, voters_without
+from muster_coordinator.controller.balancing import Plan, PlannedMove, plan, voters_resized, voters_without
 from muster_coordinator.controller.commands import (
     Command,
     CommandResult,
@@ -26,7 +26,7 @@ from muster_coordinator.controller.commands import (
     UnregisterBroker,
 )
 from muster_coordinator.controller.departures import holdings
-from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
+from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_VOTERS_WANTED
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
@@ -79,8 +79,11 @@ class Balancer:
         """Since when every broker is connected, as seen by this leader; None: they are not, or another one leads."""
         self._asked = 0
         """Commands that are not answered yet."""
-        self._planned: tuple[ClusterImage, _Seen, Plan] | None = None
-        """The last plan, and what it was made for: an image is looked through once."""
+        self._planned: tuple[Mapping[str, Topic], Mapping[BrokerId, Broker], _Seen, Plan] | None = None
+        """The last plan, and what it was made for. Images share what did not change, so the partitions of a cluster in
+        which nothing changes are looked through once."""
+        self._moving: tuple[Mapping[str, Topic], frozenset[tuple[str, int]]] | None = None
+        """The partitions that are being moved by these topics."""
         self.status = BalancerStatus(State.ELSEWHERE)
 
     def start(self) -> None:
@@ -111,12 +114,7 @@ class Balancer:
 
     def _carry_on(self, image: ClusterImage, waits: str) -> BalancerStatus:
         """Begin what may begin now. `waits`: why brokers may not be levelled, if so."""
-        under_way = {
-            (topic.name, number)
-            for topic in image.topics.values()
-            for number, partition in enumerate(topic.partitions)
-            if partition.moves
-        }
+        under_way = self._under_way(image)
         if image.balancer_paused:
             return BalancerStatus(State.PAUSED, "", len(under_way))
         if self._asked:
@@ -135,12 +133,18 @@ class Balancer:
             return BalancerStatus(State.LEVEL, stuck)
         return BalancerStatus(State.QUIET, "; ".join(filter(None, (stuck, waits))))
 
+    def _under_way(self, image: ClusterImage) -> frozenset[tuple[str, int]]:
+        known = self._moving
+        if known is None or known[0] is not image.topics:
+            known = self._moving = (image.topics, moving_in(image))
+        return known[1]
+
     def _plan_of(self, image: ClusterImage, takers: frozenset[BrokerId], may_level: bool) -> Plan:
         known, seen = self._planned, (takers, self.connected(), may_level)
-        if known is not None and known[0] is image and known[1] == seen:
-            return known[2]
+        if known is not None and known[0] is image.topics and known[1] is image.brokers and known[2] == seen:
+            return known[3]
         planned = plan(image, takers, self._moves_at_once, connected=self.connected(), level=may_level)
-        self._planned = (image, seen, planned)
+        self._planned = (image.topics, image.brokers, seen, planned)
         return planned
 
     def _begin(self, planned: Plan, under_way: Collection[tuple[str, int]]) -> int:
@@ -166,9 +170,14 @@ class Balancer:
         self._ask(MovePartition(topic_id=move.topic_id, partition=move.partition, voters=move.voters))
 
     def _let_others_vote(self, image: ClusterImage, takers: Collection[BrokerId]) -> str:
-        """Ask for other voters of the controller's group in the place of those that are to leave, one change after the
-        other. Why there are none; empty: nobody is needed."""
+        """Ask for other voters of the controller's group in the place of those that are to leave, and for more or fewer
+        if it is to have them, one change after the other. Why there are none; empty: nobody is needed."""
         voters = voters_without(image, takers)
+        if image.controller_voters_wanted and (voters in (None, image.voters)):
+            resized = voters_resized(image, takers, self.connected(), self._host.broker)
+            if isinstance(resized, str):
+                return resized
+            voters = resized
         if voters is None:
             return "a voter of the controller's group is to leave, and nobody else can take its place"
         if voters != image.voters and not image.former_voters:
@@ -197,6 +206,16 @@ class Balancer:
         """Brokers that may get replicas: connected, and with room on their disks, as far as they say."""
         low = {*self._host.low_peers, *((self._host.broker,) if self._host.disk_low else ())}
         return self.connected() & image.brokers.keys() - low
+
+
+def moving_in(image: ClusterImage) -> frozenset[tuple[str, int]]:
+    """The partitions that are being moved: topic and number."""
+    return frozenset(
+        (topic.name, number)
+        for topic in image.topics.values()
+        for number, partition in enumerate(topic.partitions)
+        if partition.moves
+    )
 
 
 def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:
