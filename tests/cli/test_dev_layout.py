@@ -54,3 +54,48 @@ def test_fresh_forgets_the_cluster_and_nothing_else(tmp_path: Path) -> None:
     (layout.replica_folder(2) / "data").mkdir()
     layout.remove()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_that_joins_has_the_settings_of_the_others_under_its_own_id(tmp_path: Path) -> None:
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(7, {"group.initial.rebalance.delay.ms": "0", "shutdown.grace.ms": "1234"})
+    assert layout.next_id() == 1
+    layout.add(1, "c" * 22)
+    with pytest.raises(OSError, match="exists"):
+        layout.add(1, "c" * 22)
+    settings = load_settings(layout.config_file(1))
+    assert (settings.node_id, settings.cluster_id, sorted(settings.peers)) == (1, "c" * 22, [0])
+    assert (settings.offsets_partitions, settings.shutdown_grace_ms) == (7, 1234)
+    assert settings.group_initial_rebalance_delay_ms == 0
+    assert settings.data_dir == tmp_path / "replica-1" / "data"
+    found = DevLayout.of_folder(tmp_path)
+    assert (found, found.present(), found.bootstrap) == (layout, [0, 1], "127.0.0.1:10000,127.0.0.1:10001")
+    layout.write(7, {"shutdown.grace.ms": "4321"})
+    again = load_settings(layout.config_file(1))
+    assert (again.cluster_id, again.shutdown_grace_ms) == ("c" * 22, 4321), "the next start writes it, too"
+
+
+def test_who_was_removed_is_not_started_again_and_a_founder_forms_no_second_cluster(tmp_path: Path) -> None:
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(1, {})
+    layout.add(1, "c" * 22)
+    layout.add(2, "c" * 22)
+    for replica in (0, 1):
+        (layout.replica_folder(replica) / "data").mkdir()
+        layout.retire(replica)
+        assert replica not in layout.present()
+        layout.forget(replica)
+    assert DevLayout.of_folder(tmp_path) == layout
+    assert layout.present() == [2]
+    layout.write(1, {})
+    assert [path.name for path in layout.replica_folder(0).iterdir()] == ["removed"]
+    assert layout.next_id() == 1, "its id may be taken by another folder"
+
+
+def test_a_folder_by_hand_is_none_of_its_own(tmp_path: Path) -> None:
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(1, {})
+    layout.replica_folder(1).mkdir()
+    assert (layout.present(), layout.next_id()) == ([0], 2)
+    with pytest.raises(OSError, match="no cluster"):
+        DevLayout.of_folder(tmp_path / "elsewhere")

@@ -34,6 +34,8 @@ def parse(words: list[str]) -> None:
     """Parse as the shell would call it, without running it. Typer brings a click of its own."""
     command: Any = typer.main.get_command(build())
     while hasattr(command, "commands"):
+        if command.invoke_without_command and (not words or words[0].startswith("-")):
+            break  # `muster dev` runs by itself, and has commands
         if words[0] not in command.commands:
             raise NotACommand(words[0])
         command, words = command.commands[words[0]], words[1:]

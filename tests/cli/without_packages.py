@@ -42,10 +42,10 @@ def hide(packages: Sequence[str]) -> None:
 
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that is no group of commands, with the words that lead to it."""
+    """Every command that does something by itself, with the words that lead to it."""
     for name, below in getattr(command, "commands", {}).items():
         yield from leaves(below, (*words, name))
-    if not hasattr(command, "commands"):
+    if not hasattr(command, "commands") or command.invoke_without_command:
         yield words, command
 
 

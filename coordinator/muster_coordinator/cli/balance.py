@@ -88,18 +88,25 @@ def decommission(
 ) -> None:
     """Have a broker emptied, and then leave the cluster for good."""
     addresses, token = access(admin, token_file, dev)
-    first = first_status(addresses, token, timeout)
-    _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": not cancel})
     if cancel:
+        first = first_status(addresses, token, timeout)
+        _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": False})
         print(f"broker {replica} is to stay; what was moved away comes back when brokers are levelled")
         return
-    print(f"broker {replica} is to leave: its replicas are moved away, then it is unregistered")
-    # Nobody tells the one that has left anything any more, not even that: the others are asked.
-    others = [one["admin"] for one in first["brokers"] if one["broker"] != replica and one["admin"]]
-    if wait and not _left(replica, others, token, timeout, time.monotonic() + wait):
-        raise CliError(Exit.UNREACHABLE, f"broker {replica} has not left within {wait} s; it goes on")
+    decommissioned(addresses, token, timeout, replica, wait)
     if wait:
         print(f"broker {replica} has left; end its process and remove its data folder")
+
+
+def decommissioned(addresses: list[str], token: str, timeout_s: float, replica: int, wait_s: int) -> None:
+    """Have the broker emptied, and wait so long until it has left; 0: do not wait. Raises CliError."""
+    first = first_status(addresses, token, timeout_s)
+    _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": True})
+    print(f"broker {replica} is to leave: its replicas are moved away, then it is unregistered", flush=True)
+    # Nobody tells the one that has left anything any more, not even that: the others are asked.
+    others = [one["admin"] for one in first["brokers"] if one["broker"] != replica and one["admin"]]
+    if wait_s and not _left(replica, others, token, timeout_s, time.monotonic() + wait_s):
+        raise CliError(Exit.UNREACHABLE, f"broker {replica} has not left within {wait_s} s; it goes on")
 
 
 def _left(replica: int, addresses: list[str], token: str, timeout_s: float, until_s: float) -> bool:

@@ -6,6 +6,7 @@ from muster_coordinator.cli import (
     balance,
     cluster,
     controller_voters,
+    dev_brokers,
     groups,
     replace_replica,
     replication_factor,
@@ -35,7 +36,10 @@ def register(app: typer.Typer) -> None:
     app.command("produce")(needing("cli")(produce))
     app.command("consume")(needing("cli")(consume))
     app.command("demo")(needing("coordinator", "demo")(demo))
-    app.command("dev")(needing("coordinator")(dev))
+    dev_app = typer.Typer(invoke_without_command=True)
+    dev_app.callback()(needing("coordinator")(dev))
+    dev_brokers.register(dev_app)
+    app.add_typer(dev_app, name="dev")
     app.command("accept-losses")(needing("coordinator")(accept_losses))
     app.command("recover")(needing("coordinator")(recover))
     app.command("server")(server)  # asks for its packages in `serve`

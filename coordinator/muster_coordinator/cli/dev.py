@@ -2,9 +2,11 @@
 
 A replica that dies is reported and, with `--restart`, started again after a second. Otherwise the user starts it with
 `muster server --config DIR/replica-N/server.properties`. Ctrl-C drains and ends all replicas, also those that the user
-has started; a second Ctrl-C ends them at once. A replica whose supervisor has died drains and ends.
+has started; a second Ctrl-C ends them at once. A replica whose supervisor has died drains and ends. `muster dev
+add-broker` and `remove-broker` (`dev_brokers`) tell the supervisor by SIGHUP that the folder has others.
 """
 
+import fcntl
 import http.client
 import os
 import select
@@ -23,6 +25,7 @@ from muster_coordinator import exits
 from muster_coordinator.cli.dev_layout import HOST, PROBE_PORTS, DevLayout
 from muster_coordinator.settings import ConfigError, load_settings
 
+DEFAULT_REPLICAS = 3
 RESTART_SECONDS = 1.0
 POLL_SECONDS = 0.1
 DRAIN_SECONDS = 4.0
@@ -31,9 +34,12 @@ LOG_LINES_SHOWN = 8
 
 
 def dev(
+    context: typer.Context,
     data: Annotated[Path, typer.Option("--data", help="The cluster's folder.")] = Path("muster-dev"),
     *,
-    replicas: Annotated[int, typer.Option("--replicas", help="Number of replicas: 1, 3 or 5.")] = 3,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", help="How many form the cluster: 1, 3 or 5. By default 3.")
+    ] = None,
     port: Annotated[int, typer.Option("--port", help="First client port; peers +100, probes +200, admin +300.")] = 9092,
     partitions: Annotated[
         int, typer.Option("--partitions", help="Partitions of the offsets topic; fixed at the first start.")
@@ -45,20 +51,30 @@ def dev(
     ] = None,
 ) -> None:
     """Run a local cluster until Ctrl-C."""
-    if replicas not in (1, 3, 5):
+    if context.invoked_subcommand is not None:
+        return
+    if replicas not in (None, 1, 3, 5):
         raise typer.BadParameter("1, 3 or 5", param_hint="--replicas")
-    layout = DevLayout(data.resolve(), replicas, port)
+    layout = DevLayout(data.resolve(), replicas or _founders(data, fresh=fresh), port)
     try:
         extra = dict(_split_setting(text) for text in settings or [])
         _refuse_when_running(layout)
         if fresh:
             layout.remove()
         layout.write(partitions, extra)
-        grace_ms = load_settings(layout.config_file(0), os.environ).shutdown_grace_ms
+        grace_ms = load_settings(layout.config_file(layout.present()[0]), os.environ).shutdown_grace_ms
     except (ConfigError, OSError) as error:
         typer.echo(f"muster dev: {error}", err=True)
         raise typer.Exit(exits.CONFIG if isinstance(error, ConfigError) else exits.UNAVAILABLE) from None
     raise typer.Exit(Supervisor(layout, restart=restart, grace_ms=grace_ms).run())
+
+
+def _founders(data: Path, *, fresh: bool) -> int:
+    """How many form the cluster, or have formed that of the folder."""
+    try:
+        return DEFAULT_REPLICAS if fresh else DevLayout.of_folder(data.resolve()).replicas
+    except OSError:
+        return DEFAULT_REPLICAS
 
 
 def _split_setting(text: str) -> tuple[str, str]:
@@ -70,7 +86,7 @@ def _split_setting(text: str) -> tuple[str, str]:
 
 def _refuse_when_running(layout: DevLayout) -> None:
     """Raises OSError when a port is in use, most likely by another `muster dev`."""
-    for replica in range(layout.replicas):
+    for replica in layout.present():
         for port in layout.ports(replica):
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -92,24 +108,36 @@ class Supervisor:
         self._ready = False
         self._stops = 0
         """Number of stop signals received."""
+        self._known: set[int] = set()
+        """Replicas that were started once, and were not removed since."""
         self._wake, self._wake_sender = socket.socketpair()
 
     def run(self) -> int:
         """Run until stopped; returns the exit code."""
+        lock = lock_supervisor(self._layout)
+        if lock is None:
+            _say(f"muster dev: another one runs in {self._layout.folder}")
+            return exits.UNAVAILABLE
+        with os.fdopen(lock, "w") as file:
+            file.write(str(os.getpid()))
+            file.flush()
+            return self._supervise()
+
+    def _supervise(self) -> int:
         self._wake.setblocking(False)
         self._wake_sender.setblocking(False)
         signal.set_wakeup_fd(self._wake_sender.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        for number in (signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(number, lambda _number, _frame: None)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_stop)
-        for replica in range(self._layout.replicas):
-            self._start(replica)
         code = exits.OK
         while not self._stops:
             code = self._reap()
             if code != exits.OK:
                 break
             self._start_again()
+            self._start_new()
             if not self._ready and self._all_ready():
                 self._ready = True
                 _say(f"ready bootstrap={self._layout.bootstrap}")
@@ -134,6 +162,10 @@ class Supervisor:
             if code is None:
                 continue
             del self._children[replica]
+            if replica not in self._layout.present():
+                _say(f"replica {replica} was removed")
+                self._known.discard(replica)
+                continue
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             _say(f"replica {replica} ended {how}; its log: {self._layout.log_file(replica)}")
             if self._restart:
@@ -145,6 +177,13 @@ class Supervisor:
                 return code if code > 0 else exits.BUG
         return exits.OK
 
+    def _start_new(self) -> None:
+        """Those that were never started by this supervisor."""
+        for replica in self._layout.present():
+            if replica not in self._known:
+                self._known.add(replica)
+                self._start(replica)
+
     def _start_again(self) -> None:
         now = time.monotonic()
         for replica in [replica for replica, due in self._restart_at.items() if due <= now]:
@@ -152,8 +191,8 @@ class Supervisor:
             self._start(replica)
 
     def _all_ready(self) -> bool:
-        ports = (self._layout.port + PROBE_PORTS + replica for replica in range(self._layout.replicas))
-        return all(_is_ready(port) for port in ports)
+        ports = (self._layout.port + PROBE_PORTS + replica for replica in self._layout.present())
+        return all(is_ready(port) for port in ports)
 
     # -- stopping --------------------------------------------------------------------------------------------------
 
@@ -194,11 +233,11 @@ class Supervisor:
     def _by_hand(self) -> list[int]:
         """Live replicas of this folder that the user has started."""
         found = []
-        for replica in range(self._layout.replicas):
+        for replica in self._layout.present():
             if replica in self._children:
                 continue
             pid = read_pid(self._layout.pid_file(replica))
-            if pid is not None and _is_replica(pid, self._layout.config_file(replica)):
+            if pid is not None and is_replica(pid, self._layout.config_file(replica)):
                 found.append(pid)
         return found
 
@@ -214,6 +253,19 @@ class Supervisor:
             self._wake.recv(4_096)
 
 
+def lock_supervisor(layout: DevLayout) -> int | None:
+    """The supervisor's file, open and locked until it is closed; None: another process has locked it. The system
+    unlocks it when that process ends, however it ends."""
+    descriptor = os.open(layout.supervisor_file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    return descriptor
+
+
 def read_pid(path: Path) -> int | None:
     """The number in a pid file; None when there is none."""
     try:
@@ -222,7 +274,7 @@ def read_pid(path: Path) -> int | None:
         return None
 
 
-def _is_replica(pid: int, config: Path) -> bool:
+def is_replica(pid: int, config: Path) -> bool:
     """Whether `pid` is a process with this configuration: the number may have been reused since."""
     try:
         return os.fsencode(str(config)) in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -230,7 +282,7 @@ def _is_replica(pid: int, config: Path) -> bool:
         return False
 
 
-def _is_ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
     connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
     try:
         connection.request("GET", "/readyz")

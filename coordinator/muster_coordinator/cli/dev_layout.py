@@ -1,7 +1,10 @@
 """The folder and ports of a `muster dev` cluster, and the configuration of each of its replicas.
 
 DIR/admin-token            bearer token of the admin API, mode 0600
+DIR/pid                    of the supervisor, locked while it runs
 DIR/replica-N/server.properties, server.log, pid, data/     N from 0
+DIR/replica-N/joined       it did not form the cluster: `muster dev add-broker` made it
+DIR/replica-N/removed      it formed the cluster and has left; nothing else is there
 
 Replica N serves clients on P+N, peers on P+100+N, probes on P+200+N and the admin API on P+300+N, all on loopback.
 """
@@ -12,12 +15,19 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster_coordinator.properties import format_properties
+from muster_coordinator.properties import format_properties, parse_properties
 
 HOST = "127.0.0.1"
+JOINED, REMOVED = "joined", "removed"
 PEER_PORTS, PROBE_PORTS, ADMIN_PORTS = 100, 200, 300
 GRACE_MS = 15_000
 """Shorter than a pod's minute, because a developer waits for Ctrl-C."""
+
+CLUSTER_ID = "muster.cluster.id"
+SHARED = ("offsets.topic.num.partitions", "muster.wal.file.bytes", "shutdown.grace.ms")
+"""Settings that every replica of a cluster has from the same options."""
+BROKERS_MAX = 50
+"""Of one folder, those that have left included; the ports of a kind lie a hundred apart."""
 
 WAL_FILE_BYTES = 16 * 1024 * 1024
 """New WAL files are zeroed before use: with 64 MiB, three replicas on one disk would take seconds to start."""
@@ -31,9 +41,39 @@ class DevLayout:
     replicas: int
     port: int
 
+    @classmethod
+    def of_folder(cls, folder: Path) -> "DevLayout":
+        """The layout that a cluster was started with. Raises OSError if there is none."""
+        for replica in range(BROKERS_MAX):
+            path = cls(folder, 0, 0).config_file(replica)
+            if path.exists():
+                values = parse_properties(path.read_text("utf-8"))
+                founders = len(values["controller.quorum.voters"].split(","))
+                return cls(folder, founders, int(values["listeners"].rpartition(":")[2]) - replica)
+        raise FileNotFoundError(f"{folder} has no cluster of `muster dev`")
+
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{HOST}:{self.port + n}" for n in range(self.replicas))
+        return ",".join(f"{HOST}:{self.port + n}" for n in self.present())
+
+    @property
+    def supervisor_file(self) -> Path:
+        return self.folder / "pid"
+
+    def present(self) -> list[int]:
+        """The replicas that belong to the cluster: those that formed it and have not left, and those that joined."""
+        return [replica for replica in range(BROKERS_MAX) if self._belongs(replica)]
+
+    def _belongs(self, replica: int) -> bool:
+        folder = self.replica_folder(replica)
+        return not (folder / REMOVED).exists() if replica < self.replicas else (folder / JOINED).exists()
+
+    def next_id(self) -> int:
+        """An id that no replica of this folder has, or had when the cluster was formed. Raises OSError."""
+        for replica in range(self.replicas, BROKERS_MAX):
+            if not self.replica_folder(replica).exists():
+                return replica
+        raise OSError(f"{self.folder} has {BROKERS_MAX} brokers, the most there may be")
 
     @property
     def token_file(self) -> Path:
@@ -77,18 +117,48 @@ class DevLayout:
 
     def remove(self) -> None:
         """Remove an earlier cluster: only what `write` and the replicas have created, no other files of the folder."""
-        for replica in range(10):
+        for replica in range(BROKERS_MAX):
             shutil.rmtree(self.replica_folder(replica), ignore_errors=True)
         self.token_file.unlink(missing_ok=True)
+        self.supervisor_file.unlink(missing_ok=True)
+
+    def add(self, replica: int, cluster_id: str) -> None:
+        """Write the configuration of a replica that joins: the settings of one that is there, under its own id."""
+        like = parse_properties(self.config_file(self.present()[0]).read_text("utf-8"))
+        own = self.properties(replica, 0, {})
+        kept = {key: value for key, value in like.items() if key not in own or own[key] == value or key in SHARED}
+        folder = self.replica_folder(replica)
+        folder.mkdir(parents=True)
+        self._write_config(replica, {**own, **kept, CLUSTER_ID: cluster_id})
+        (folder / JOINED).touch()
+
+    def retire(self, replica: int) -> None:
+        """The replica belongs to the cluster no more. Its process may still run; `forget` removes what it wrote."""
+        (self.replica_folder(replica) / REMOVED).touch()
+        (self.replica_folder(replica) / JOINED).unlink(missing_ok=True)
+
+    def forget(self, replica: int) -> None:
+        """Remove what a retired replica has written. Of one that formed the cluster the id stays taken: it would form
+        another one with an empty folder, if it was the only one."""
+        folder = self.replica_folder(replica)
+        shutil.rmtree(folder)
+        if replica < self.replicas:
+            folder.mkdir()
+            (folder / REMOVED).touch()
 
     def write(self, partitions: int, extra: dict[str, str]) -> None:
         """Write the configurations, and the token if there is none."""
-        for replica in range(self.replicas):
+        for replica in self.present():
             self.replica_folder(replica).mkdir(parents=True, exist_ok=True)
             values = self.properties(replica, partitions, extra)
-            text = format_properties(values, "Written by muster dev, and again at its next start.")
-            self.config_file(replica).write_text(text, "utf-8")
+            if replica >= self.replicas:
+                values[CLUSTER_ID] = parse_properties(self.config_file(replica).read_text("utf-8"))[CLUSTER_ID]
+            self._write_config(replica, values)
         if not self.token_file.exists():
             descriptor = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as token:
                 token.write(secrets.token_urlsafe(32) + "\n")
+
+    def _write_config(self, replica: int, values: dict[str, str]) -> None:
+        text = format_properties(values, "Written by muster dev, and again at its next start.")
+        self.config_file(replica).write_text(text, "utf-8")
