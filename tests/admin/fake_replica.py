@@ -168,8 +168,8 @@ class FakeReplica:
     def balancer_status(self) -> BalancerStatus:
         return BalancerStatus(State.QUIET, "broker 2 is not connected", 1)
 
-    def balancer_plan(self, image: ClusterImage) -> Planner:
-        return Planner(image, image.brokers.keys() - self.down)
+    def balancer_plan(self, image: ClusterImage, *, level: bool = True) -> Planner:
+        return Planner(image, image.brokers.keys() - self.down, level=level)
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
         return self.without_room

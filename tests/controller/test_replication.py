@@ -178,8 +178,9 @@ def test_below_its_level_it_is_refused() -> None:
 
 def test_a_broker_that_is_needed_for_the_wish_may_not_leave() -> None:
     three = Log(form(voters=ids(0), feature_level=3), register(0, feature_max=3), joins(1), joins(2), factor(3))
-    leaves = DecommissionBroker(broker=BrokerId(0), replica_uuid=bytes([1]) * 16, departing=True)
-    assert "has 3 voters, and 2 brokers would be left" in refused(three, leaves, Code.POLICY_VIOLATION)
+    for broker, uuid in ((0, bytes([1]) * 16), (1, bytes([101]) * 16)):  # also one that has nothing yet
+        leaves = DecommissionBroker(broker=BrokerId(broker), replica_uuid=uuid, departing=True)
+        assert "has 3 voters, and 2 brokers would be left" in refused(three, leaves, Code.POLICY_VIOLATION)
 
 
 def test_the_wish_is_in_the_checkpoint_and_a_flipped_one_is_damage() -> None:

@@ -7,6 +7,7 @@ Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/r
 from tests.mutants.of_balancer import BALANCER_MUTANTS
 from tests.mutants.of_bindings import BINDING_MUTANTS
 from tests.mutants.of_departures import DEPARTURE_MUTANTS
+from tests.mutants.of_growth import GROWTH_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
 from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_placement import PLACEMENT_MUTANTS
@@ -164,6 +165,7 @@ RULE_MUTANTS = (
     *PLACEMENT_MUTANTS,
     *DEPARTURE_MUTANTS,
     *BALANCER_MUTANTS,
+    *GROWTH_MUTANTS,
     *RECOVERY_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",

@@ -235,3 +235,15 @@ def test_a_cluster_has_a_limit_of_brokers(monkeypatch: pytest.MonkeyPatch) -> No
     assert any("the cluster has 6 brokers" in one for one in said), said
     assert node.not_ready()
     assert cluster.submit(14, CreateTopic(name="u", topic_id=bytes([3]) * 16, partitions=1, configs=())).error == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_that_has_just_joined_names_the_leader_of_every_group(seed: int) -> None:
+    """Not only with the next whole table, which comes every ten seconds."""
+    cluster = formed(seed)
+    node = cluster.add(7)
+    cluster.world.run_until("it has joined", lambda: node.formed is not None, 30_000)
+    cluster.world.run_for(1_000)
+    assert {group: node.leadership(GroupNo(group)).leader for group in GROUPS} == {
+        group: cluster.leader_of(group) for group in GROUPS
+    }

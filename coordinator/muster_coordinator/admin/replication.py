@@ -143,8 +143,8 @@ class Replication:
         return web.json_response(answer)
 
     async def _plan(self, wanted: ClusterImage) -> Json:
-        """The first moves that would be made for this image by itself, and the controller's voters to be."""
-        planner = self._replica.balancer_plan(wanted)
+        """The first moves that would be made for this image, not to level it, and the controller's voters to be."""
+        planner = self._replica.balancer_plan(wanted, level=False)
         moves: list[Json] = []
         for move in planner:
             if len(moves) == PLANNED_MAX:

@@ -70,8 +70,9 @@ class AdminReplica(Surface, Protocol):
         """What the balancer does, if this replica leads the controller's group."""
         ...
 
-    def balancer_plan(self, image: ClusterImage) -> Planner:
-        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
+    def balancer_plan(self, image: ClusterImage, *, level: bool = True) -> Planner:
+        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected.
+        Without `level` only what somebody has asked for."""
         ...
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:

@@ -56,13 +56,14 @@ def decommission(cluster: ClusterImage, command: DecommissionBroker) -> ClusterI
         return cluster
     if command.departing:
         left = sum(other.bound and not other.departing for other in cluster.brokers.values()) - int(known.bound)
-        if broker in cluster.voters:
+        # What is still to have more replicas may need a broker that has none of it yet.
+        if broker in cluster.voters or cluster.controller_voters_wanted > left:
             count = max(len(cluster.voters), cluster.controller_voters_wanted)
             said = f"the controller's group has {count} voters, and {left} brokers would be left for them"
             require(count <= left, Code.POLICY_VIOLATION, said)
         for topic in cluster.topics.values():
             for number, partition in enumerate(topic.partitions):
-                if broker in partition.voters:
+                if broker in partition.voters or topic.replication_wanted > left:
                     count = max(len(partition.voters), topic.replication_wanted)
                     said = f"{topic.name}-{number} has {count} replicas, and {left} brokers would be left for them"
                     require(count <= left, Code.POLICY_VIOLATION, said)

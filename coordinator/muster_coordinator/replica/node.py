@@ -22,7 +22,7 @@ from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnotice
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Candidate, Expectation, Formation, Fresh
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Voter, load_cluster, open_identity
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, load_cluster, open_identity
 from muster_coordinator.replica.bootstrap.recovery_file import refuse_unfinished
 from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
@@ -315,12 +315,13 @@ class Node:
         """What the balancer does; `elsewhere` if this replica does not lead the controller's group."""
         return BalancerStatus(State.ELSEWHERE) if self.formed is None else self.formed.balancer.status
 
-    def balancer_plan(self, image: ClusterImage) -> Planner:
-        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected."""
+    def balancer_plan(self, image: ClusterImage, *, level: bool = True) -> Planner:
+        """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected.
+        Without `level` only what somebody has asked for."""
         if self.formed is None:
             return Planner(image, ())
         balancer = self.formed.balancer
-        return Planner(image, balancer.takers(image), connected=balancer.connected())
+        return Planner(image, balancer.takers(image), connected=balancer.connected(), level=level)
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
         """The groups whose copies to this replica wait for room. O(groups)."""
@@ -401,6 +402,8 @@ class _Peers:
     def __init__(self, node: Node, bootstrap: Bootstrap) -> None:
         self._node = node
         self._bootstrap = bootstrap
+        self._forming: set[BrokerId] = set()
+        """Peers that were in no cluster yet when they last told their state over this link."""
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         self._bootstrap.peer_up(peer, hello)
@@ -408,6 +411,7 @@ class _Peers:
 
     def peer_down(self, peer: BrokerId) -> None:
         self._bootstrap.peer_down(peer)
+        self._forming.discard(peer)
         formed = self._node.formed
         if formed is not None:
             formed.peer_down(peer)
@@ -416,7 +420,9 @@ class _Peers:
         """Raises `WireError` for a payload that is malformed or of an untrusted peer: the caller closes the link."""
         kind = payloads.kind_of(payload)
         if kind is Kind.BOOTSTRAP_STATE:
-            self._bootstrap.heard(peer, bootstrap_payload.decode_bootstrap_state(payload))
+            state = bootstrap_payload.decode_bootstrap_state(payload)
+            self._bootstrap.heard(peer, state)
+            self._told_state(peer, state.phase)
             return
         formed = self._node.formed
         if formed is None:
@@ -426,6 +432,15 @@ class _Peers:
             return  # as above: what is not heard now is repeated
         check_trusted(trusted, peer)
         formed.received(peer, kind, payload)
+
+    def _told_state(self, peer: BrokerId, phase: Phase) -> None:
+        """What a peer was sent before it had formed it has not taken in: who leads what it is told again."""
+        if phase is not Phase.FORMED:
+            self._forming.add(peer)
+        elif peer in self._forming:
+            self._forming.discard(peer)
+            if self._bootstrap.trusts(peer):
+                self._node.host.gossip_to(peer)
 
 
 def _cluster_id(rand: Rand) -> str:

@@ -279,6 +279,11 @@ class Host:
         self.leaders.prune(self._is_deleted)
         self._gossip(self.leaders.table(), self.peers)
 
+    def gossip_to(self, peer: BrokerId) -> None:
+        """Send it to one that may have missed it, if it is trusted here."""
+        if peer in self.peers:
+            self._gossip(self.leaders.table(), (peer,))
+
     def _gossip(self, news: Sequence[LeaderNews], peers: Iterable[BrokerId]) -> None:
         """Send `news` to `peers`. News that cannot be queued now reaches the peer with the next whole table."""
         payloads = encode_leaders(news)
