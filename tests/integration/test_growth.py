@@ -34,7 +34,7 @@ def votes(cluster: MusterCluster, among: range) -> list[list[int]]:
 def grow(cluster: MusterCluster, brokers: int, partitions: int) -> None:
     """All groups have as many replicas, on these brokers, when the commands end."""
     more = brokers - len(list(cluster.folder.glob("replica-*")))
-    added = dev(cluster, "add-broker", "--count", str(more))
+    added = dev(cluster, "add-broker", "--count", str(more), "--wait", "150")
     assert added.returncode == 0, added.stderr
     assert f"broker {brokers - 1} has joined" in added.stdout
     planned = muster(cluster, "replication-factor", str(brokers), "--dry-run")
@@ -107,7 +107,7 @@ def test_a_broker_that_was_added_is_removed_and_the_next_start_knows_who_is_left
     with MusterCluster(
         tmp_path / "cluster", replicas=1, partitions=1, settings=SETTINGS, room_for=2
     ) as cluster:  # fmt: skip
-        assert dev(cluster, "add-broker", "--count", "2").returncode == 0
+        assert dev(cluster, "add-broker", "--count", "2", "--wait", "150").returncode == 0
         assert muster(cluster, "controller-voters", "1").returncode == 0
         wait_until("another votes", lambda: votes(cluster, range(3)) == [[1]] * 3, 30)
         removed = dev(cluster, "remove-broker", "0")

@@ -64,7 +64,7 @@ GROWTH_MUTANTS = (
         "controller.resizing",
         "            return drains, in_rack[rack], shares[rack], candidates.replicas.get(broker, 0), broker\n",
         "            return drains, 0, shares[rack], candidates.replicas.get(broker, 0), broker\n",
-        "controller.test_replication.test_every_partition_that_can_gets_as_many_replicas_as_it_is_to_have",
+        "controller.test_replication.test_a_draining_broker_and_one_of_a_full_rack_are_taken_last",
     ),
     one(
         "ADR 48: those that are left may be away",

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,7 @@ def add_broker(
             raise CliError(Exit.REFUSED, str(error)) from None
     os.kill(supervisor, signal.SIGHUP)
     for replica in added:
-        if not _within(wait, lambda replica=replica: is_ready(layout.port + PROBE_PORTS + replica)):
+        if not _within(wait, partial(is_ready, layout.port + PROBE_PORTS + replica)):
             said = f"broker {replica} has not joined within {wait} s; its log: {layout.log_file(replica)}"
             raise CliError(Exit.UNREACHABLE, said)
         print(f"broker {replica} has joined: clients={HOST}:{layout.port + replica} log={layout.log_file(replica)}")
