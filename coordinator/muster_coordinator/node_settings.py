@@ -57,6 +57,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         takeback_ms=settings.takeback_ms,
         moves_at_once=settings.moves_at_once,
         balancer_quiet_ms=settings.balancer_quiet_ms,
+        decommission_redirect_ms=settings.decommission_redirect_ms,
         feature_finalize_ms=settings.feature_finalize_ms,
         retention_check_ms=settings.retention_check_ms,
         proposal_timeout_ms=settings.offsets_commit_timeout_ms,

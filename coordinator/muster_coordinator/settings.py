@@ -547,6 +547,13 @@ class Settings:
         "How long every broker must have been connected and not draining before replicas are moved to level brokers; "
         "-1: they are only moved away from brokers that are decommissioned.",
     )
+    decommission_redirect_ms: int = _key(
+        "muster.decommission.redirect.ms",
+        _integer(0),
+        "300000",
+        "How long a broker that was decommissioned and is empty tells clients where the others are before it leaves; "
+        "as long as clients keep what they know of the cluster (their metadata.max.age.ms).",
+    )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
         _integer(-1),

@@ -1,5 +1,6 @@
 """Metadata (protocol notes 11.1, 11.2)."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -7,6 +8,7 @@ import pytest
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.leader_wait import LOOK_AGAIN_MS
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import CLUSTER_ID, FakeSurface, broker, topic
@@ -57,6 +59,42 @@ def test_dead_brokers_and_those_without_the_listener_are_not_listed() -> None:
     surface.dead.add(2)
     surface.brokers[1] = broker(1, listeners=("EXTERNAL",))
     assert [b.node_id for b in ask(surface, 9, topics=()).brokers] == [0]
+
+
+def test_a_broker_that_is_to_leave_is_listed_until_it_is_empty() -> None:
+    """Then it names the others, and whoever asks again forgets it (ADR 49)."""
+    surface = FakeSurface()
+    surface.brokers[BrokerId(2)] = replace(surface.brokers[BrokerId(2)], departing=True)
+    assert [b.node_id for b in ask(surface, 9, topics=()).brokers] == [0, 1, 2], "it has replicas"
+    surface.brokers[BrokerId(3)] = replace(broker(3), departing=True)
+    surface.broker = BrokerId(3)
+    answer = ask(surface, 9, topics=[{"name": "orders"}])
+    assert [b.node_id for b in answer.brokers] == [0, 1, 2]
+    assert [p.leader_id for p in answer.topics[0].partitions] == [0, 1, 2]
+    assert answer.controller_id in (0, 1, 2)
+
+
+def test_an_empty_broker_that_sees_nobody_else_names_itself() -> None:
+    """librdkafka keeps no broker after an answer without any."""
+    surface = FakeSurface()
+    surface.brokers[BrokerId(3)] = replace(broker(3), departing=True)
+    surface.broker = BrokerId(3)
+    surface.dead |= {0, 1, 2}
+    assert [b.node_id for b in ask(surface, 9, topics=()).brokers] == [3]
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_a_leader_that_has_left_its_partition_is_none_with_5(version: int) -> None:
+    """Who led last is not heard of yet: a leader that the same answer does not list would be a client's end."""
+    surface = FakeSurface()
+    surface.brokers[BrokerId(3)] = replace(broker(3), departing=True)
+    surface.elect(101, 3, 8)
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, version, topics=[{"name": "orders"}])
+    surface.fake_loop.run(limits.METADATA_LEADERLESS_WAIT_MS)
+    (answer,) = client.receive()
+    partition = answer.topics[0].partitions[1]
+    assert (code(partition.error_code), partition.leader_id) == (5, -1)
 
 
 @pytest.mark.parametrize("version", range(1, 14))

@@ -19,7 +19,7 @@ NEW = (3, 4)
 PARTITIONS = 8
 EVERYONE = (0, 1, 2, *NEW)
 OFFSETS_PARTITIONS = 3
-QUIET = {"muster.balancer.quiet.ms": "2000"}
+QUIET = {"muster.balancer.quiet.ms": "2000", "muster.decommission.redirect.ms": "2000"}
 
 
 def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ SETTINGS = {
     "muster.segment.flush.ms": "500",
     "muster.leadership.takeback.ms": "1000",
     "muster.balancer.quiet.ms": "-1",
+    "muster.decommission.redirect.ms": "1000",
 }
 REPLACED_SECONDS_MAX = 60
 

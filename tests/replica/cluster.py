@@ -43,6 +43,8 @@ from tests.sim.net import SimNet
 NO_TOPIC_ID = bytes(16)
 SMALL = {"wal_file_bytes": 256 * KIB, "wal_bytes_max": 4 * MIB}
 """Files are zero-written ahead; in memory that is all their size costs."""
+AT_REST = {"balancer_quiet_ms": -1, "decommission_redirect_ms": 0}
+"""Nothing is levelled, and who is emptied leaves at once."""
 
 
 class SimCluster:
@@ -56,7 +58,7 @@ class SimCluster:
             broker=BrokerId(0),
             initial_voters=tuple(self.brokers),
             offsets_partitions=partitions,
-            **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), "balancer_quiet_ms": -1, **settings},
+            **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), **AT_REST, **settings},
         )
         self.cluster_id: str | None = None
         """What configurations say of it."""

@@ -1,5 +1,6 @@
 """Brokers are levelled and emptied by themselves, in whole clusters on virtual time (ADR 47)."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -30,11 +31,9 @@ ORDERS = bytes([9]) * 16
 OTHERS = (7, 8)
 
 
-def cluster_with_orders(
-    partitions: int = 7, *, quiet_ms: int = QUIET_MS, factor: int = 3, others: int = 2
-) -> SimCluster:
+def cluster_with_orders(partitions: int = 7, *, quiet_ms: int = QUIET_MS, redirect_ms: int = 0) -> SimCluster:
     """Three brokers that formed the cluster have the partitions of two topics; two have joined and hold nothing."""
-    cluster = formed(balancer_quiet_ms=quiet_ms)
+    cluster = formed(balancer_quiet_ms=quiet_ms, decommission_redirect_ms=redirect_ms)
     placed = tuple(tuple(BrokerId((at + replica) % 3) for replica in range(3)) for at in range(partitions))
     topic = CreateTopic(name="orders", topic_id=ORDERS, partitions=partitions, configs=(), placed=placed)
     assert cluster.submit(0, topic).error == Code.NONE
@@ -210,6 +209,45 @@ def test_one_that_is_dead_is_emptied_too(seed_of_death: int) -> None:
         cluster.kill(8)
     await_left(cluster, 8)
     assert all(8 not in partition.holders for partition in orders(cluster))
+
+
+def test_an_empty_one_redirects_clients_for_a_while_before_it_leaves() -> None:
+    """It has the image of now all the while, so it names others to clients that know nobody else. Whoever leads next
+    counts from its own beginning."""
+    cluster = cluster_with_orders(quiet_ms=-1, redirect_ms=60_000)
+    decommission(cluster, 7)
+    cluster.world.run_for(50_000)
+    assert not cluster.told(BROKER_EMPTIED)
+    status = balancer(cluster).status
+    assert (status.state, status.moving) == (State.QUIET, 0)
+    assert re.search(r"broker 7 is empty, and tells clients for (\d+) s more where the others are", status.reason)
+    first = cluster.wait_leader(CONTROLLER_GROUP)
+    cluster.kill(first)
+    others = [broker for broker in (0, 1, 2) if broker != first]
+    cluster.wait_leader(CONTROLLER_GROUP, among=others)
+    cluster.restart(first)
+    cluster.wait_ready()
+    move = MovePartition(topic_id=ORDERS, partition=0, voters=(BrokerId(0), BrokerId(1), BrokerId(8)))
+    assert cluster.submit(0, move).error == Code.NONE
+    cluster.world.run_for(45_000)
+    seen = cluster.nodes[BrokerId(7)].image()
+    assert seen is not None
+    assert seen.topics["orders"].partitions[0].voters == (0, 1, 8)
+    assert BrokerId(7) in image_of(cluster).brokers
+    await_left(cluster, 7, 120_000)
+
+
+def test_an_empty_one_that_is_dead_leaves_at_once_and_one_that_is_to_stay_after_all_begins_anew() -> None:
+    cluster = cluster_with_orders(quiet_ms=-1, redirect_ms=60_000)
+    decommission(cluster, 7)
+    cluster.world.run_for(50_000)
+    decommission(cluster, 7, departing=False)
+    cluster.world.run_for(5_000)
+    decommission(cluster, 7)
+    cluster.world.run_for(50_000)
+    assert BrokerId(7) in image_of(cluster).brokers, "all of the time again"
+    cluster.kill(7)
+    await_left(cluster, 7, 5_000)
 
 
 def test_what_is_on_its_way_to_one_that_died_and_is_to_leave_goes_elsewhere() -> None:

@@ -2,12 +2,14 @@
 
 Problem: clients fail in four different ways when a leader, a coordinator or the controller is not in the broker list
 of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the client's listener are
-listed, and a leader that is not listed counts as none (decisions 12, 18).
+listed, and a leader that is not listed counts as none (decisions 12, 18). A broker that is to leave and is empty is not
+listed any more, while it goes on to answer whoever knows it (ADR 49).
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
+from muster_coordinator.controller.departures import is_emptied
 from muster_coordinator.controller.image import ClusterImage, Partition, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
@@ -43,18 +45,19 @@ class ClusterView:
     """The view of one request: it uses one image from beginning to end, and asks once whether a broker is alive. So
     brokers, controller and leaders of an answer agree, although it is made in several turns."""
 
-    __slots__ = ("_alive", "_listener", "_surface", "image")
+    __slots__ = ("_alive", "_leaving", "_listener", "_surface", "image")
 
     def __init__(self, surface: Surface, image: ClusterImage, listener: str) -> None:
         self._surface = surface
         self._listener = listener
         self._alive: dict[BrokerId, bool] = {}
+        self._leaving: dict[BrokerId, bool] = {}
         self.image = image
 
     def node(self, broker: BrokerId) -> Node | None:
-        """Address of a live broker; None when it is dead, unknown, or has no such listener."""
+        """Address of a live broker; None when it is dead, unknown, about to leave, or has no such listener."""
         registered = self.image.brokers.get(broker)
-        if registered is None or not self.alive(broker):
+        if registered is None or not self.alive(broker) or self._leaves(broker):
             return None
         for endpoint in registered.endpoints:
             if endpoint.listener == self._listener:
@@ -72,6 +75,16 @@ class ClusterView:
             self._alive[broker] = broker in self.image.brokers and self._surface.alive(broker)
         return self._alive[broker]
 
+    def _leaves(self, broker: BrokerId) -> bool:
+        """Is it to leave, empty, and are there others to name? Looks at all partitions only if it is to leave. An
+        answer without any broker would leave a client with nobody to ask."""
+        if broker not in self._leaving:
+            image = self.image
+            self._leaving[broker] = is_emptied(image, broker) and any(
+                self.alive(other) and not is_emptied(image, other) for other in image.brokers
+            )
+        return self._leaving[broker]
+
     def controller_id(self) -> int:
         """The controller's leader if it is listed, else this broker, else any listed one: every broker forwards to the
         controller."""
@@ -86,7 +99,7 @@ class ClusterView:
         """The leader of a partition's Raft group."""
         leader, term = self._surface.leadership(group)
         epoch = term if term > 0 else -1
-        if leader is None or not self.alive(leader):
+        if leader is None or not self.alive(leader) or self._leaves(leader):
             return Leader(Code.LEADER_NOT_AVAILABLE, NO_LEADER, epoch, None)
         node = self.node(leader)
         if node is None:

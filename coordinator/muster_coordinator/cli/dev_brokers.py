@@ -68,7 +68,7 @@ def remove_broker(
     replica: Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the one that is to leave.")],
     data: Data = DEFAULT_DATA,
     *,
-    wait: Annotated[int, typer.Option("--wait", metavar="S", min=1, help="Seconds until it must be empty.")] = 300,
+    wait: Annotated[int, typer.Option("--wait", metavar="S", min=1, help="Seconds until it must have left.")] = 900,
 ) -> None:
     """Empty a broker of a running local cluster, end it and remove its folder."""
     layout, supervisor = running(data)

@@ -93,6 +93,13 @@ def _known(cluster: ClusterImage, broker: BrokerId, uuid: bytes) -> Broker:
     return known
 
 
+def is_emptied(cluster: ClusterImage, broker: BrokerId) -> bool:
+    """Is the broker to leave, and has nothing any more? Clients are told of the others then (ADR 49)."""
+    known = cluster.brokers.get(broker)
+    votes = broker in cluster.voters or broker in cluster.former_voters
+    return known is not None and known.departing and not votes and next(holdings(cluster, broker), None) is None
+
+
 def holdings(cluster: ClusterImage, broker: BrokerId) -> Iterator[str]:
     """The partitions of which the broker has a replica, or is to have one, or that have not let it go yet."""
     for topic in cluster.topics.values():

@@ -100,7 +100,15 @@ class FormedNode:
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
         at_once = settings.moves_at_once
         self.membership = Membership(loop, host, machine, self.client.submit, at_once)
-        self.balancer = Balancer(loop, host, machine, self.client.submit, at_once, settings.balancer_quiet_ms)
+        self.balancer = Balancer(
+            loop,
+            host,
+            machine,
+            self.client.submit,
+            at_once,
+            settings.balancer_quiet_ms,
+            settings.decommission_redirect_ms,
+        )
         confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
         self._moved_away = MovedAway(loop, host, self.group_manager, confirmed.wait)
         controller.watch(confirmed.moved)

@@ -60,6 +60,8 @@ class NodeSettings:
     """Partitions of the whole cluster that are moved at a time."""
     balancer_quiet_ms: int
     """How long every broker must have been there before replicas are moved to level brokers; -1: they never are."""
+    decommission_redirect_ms: int
+    """How long a broker that was emptied tells clients where the others are before it is unregistered."""
     feature_finalize_ms: int
     """How long all replicas must support a higher feature level before the cluster is raised to it; -1: never."""
     retention_check_ms: int

@@ -5,9 +5,10 @@ merely restarting. Mechanism: the controller's leader looks once a second. It be
 every registered broker has been connected, bound to its folder and not draining for `quiet_ms` on end, all of it in its
 leadership; a broker that is to leave is emptied without that wait, since a person said so. At most
 `moves_at_once` partitions are moved at a time in the whole cluster, those that people move included. A broker that is
-to leave and votes in the controller's group is replaced there by another one, and one that holds nothing any more is
-unregistered. The moves are wanted state like any other, so a leader that dies
-leaves nothing behind, and the next one plans anew from what the image says then.
+to leave and votes in the controller's group is replaced there by another one. One that holds nothing any more answers
+clients for `redirect_ms` more, as seen by this leader, with where the others are, and is unregistered then; one that is
+not connected at once. The moves are wanted state like any other, so a leader that dies leaves nothing behind, and the
+next one plans anew from what the image says then.
 
 What this does not do: move anything itself (`maintenance.membership` of each group's leader does), or end a move that
 does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
@@ -25,7 +26,7 @@ from muster_coordinator.controller.commands import (
     SetControllerVoters,
     UnregisterBroker,
 )
-from muster_coordinator.controller.departures import holdings
+from muster_coordinator.controller.departures import is_emptied
 from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_VOTERS_WANTED
@@ -66,7 +67,14 @@ class Balancer:
     """See the module."""
 
     def __init__(
-        self, loop: Loop, host: Host, controller: ControllerMachine, submit: Submit, moves_at_once: int, quiet_ms: int
+        self,
+        loop: Loop,
+        host: Host,
+        controller: ControllerMachine,
+        submit: Submit,
+        moves_at_once: int,
+        quiet_ms: int,
+        redirect_ms: int,
     ) -> None:
         """`quiet_ms` -1: brokers are never levelled."""
         self._loop = loop
@@ -75,6 +83,9 @@ class Balancer:
         self._submit = submit
         self._moves_at_once = moves_at_once
         self._quiet_ms = quiet_ms
+        self._redirect_ms = redirect_ms
+        self._emptied_since_ms: dict[BrokerId, int] = {}
+        """Brokers that are to leave and hold nothing, and when this leader saw that first."""
         self._whole_since_ms: int | None = None
         """Since when every broker is connected, as seen by this leader; None: they are not, or another one leads."""
         self._asked = 0
@@ -96,6 +107,7 @@ class Balancer:
         group = self._host.groups.get(CONTROLLER_GROUP)
         if image is None or group is None or not group.serves or image.feature_level < MEMBERS_LEVEL:
             self._whole_since_ms = None
+            self._emptied_since_ms = {}
             self.status = BalancerStatus(State.ELSEWHERE)
             return
         lacks = not_whole(image, self.connected())
@@ -103,6 +115,8 @@ class Balancer:
             self._whole_since_ms = None
         elif self._whole_since_ms is None:
             self._whole_since_ms = now_ms
+        emptied = (broker for broker in sorted(image.brokers) if is_emptied(image, broker))
+        self._emptied_since_ms = {broker: self._emptied_since_ms.get(broker, now_ms) for broker in emptied}
         self.status = self._carry_on(image, lacks or self._too_early(now_ms))
 
     def _too_early(self, now_ms: int) -> str:
@@ -123,11 +137,16 @@ class Balancer:
         planned = self._plan_of(image, takers, may_level)
         begun = self._begin(planned, under_way)
         no_voter = self._let_others_vote(image, takers)
-        emptied = [broker for broker in sorted(image.brokers) if _is_emptied(image, broker)]
-        for broker in emptied:
+        left_ms = self._redirects()
+        gone = [broker for broker in self._emptied_since_ms if broker not in left_ms]
+        for broker in gone:
             self._let_go(image, broker)
-        stuck = "; ".join(filter(None, (*planned.stuck, no_voter)))
-        if begun or under_way or emptied or image.former_voters:
+        redirecting = (
+            f"broker {broker} is empty, and tells clients for {-(-ms // 1_000)} s more where the others are"
+            for broker, ms in left_ms.items()
+        )
+        stuck = "; ".join(filter(None, (*planned.stuck, no_voter, *redirecting)))
+        if begun or under_way or gone or image.former_voters:
             return BalancerStatus(State.MOVING, stuck, len(under_way) + begun)
         if may_level:
             return BalancerStatus(State.LEVEL, stuck)
@@ -186,6 +205,12 @@ class Balancer:
             self._ask(SetControllerVoters(voters=voters))
         return ""
 
+    def _redirects(self) -> dict[BrokerId, int]:
+        """Empty brokers that go on to tell clients where the others are, and for how many milliseconds more."""
+        now_ms, connected = self._loop.monotonic_ms(), self.connected()
+        left_ms = {broker: since + self._redirect_ms - now_ms for broker, since in self._emptied_since_ms.items()}
+        return {broker: ms for broker, ms in left_ms.items() if ms > 0 and broker in connected}
+
     def _let_go(self, image: ClusterImage, broker: BrokerId) -> None:
         self._host.groups[CONTROLLER_GROUP].tell(BROKER_EMPTIED, replica=int(broker))
         self._ask(UnregisterBroker(broker=broker, replica_uuid=image.brokers[broker].replica_uuid))
@@ -231,9 +256,3 @@ def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:
         if broker.draining:
             return f"broker {number} is draining"
     return ""
-
-
-def _is_emptied(image: ClusterImage, broker: BrokerId) -> bool:
-    """May the broker be unregistered, as a person wanted it to leave?"""
-    votes = broker in image.voters or broker in image.former_voters
-    return image.brokers[broker].departing and not votes and next(holdings(image, broker), None) is None
