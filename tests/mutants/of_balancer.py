@@ -122,4 +122,32 @@ BALANCER_MUTANTS = (
         "    return broker is not None and broker.bound\n",
         "controller.test_placement.test_a_broker_that_is_to_leave_takes_none",
     ),
+    one(
+        "ADR 49: an empty broker leaves at once",
+        "replica.maintenance.balancer",
+        "for broker, ms in left_ms.items() if ms > 0 and broker in connected}\n",
+        "for broker, ms in left_ms.items() if False}\n",
+        "replica.test_balancer.test_an_empty_one_redirects_clients_for_a_while_before_it_leaves",
+    ),
+    one(
+        "ADR 49: an empty broker that is dead is waited for",
+        "replica.maintenance.balancer",
+        "for broker, ms in left_ms.items() if ms > 0 and broker in connected}\n",
+        "for broker, ms in left_ms.items() if ms > 0}\n",
+        "replica.test_balancer.test_an_empty_one_that_is_dead_leaves_at_once_and_one_that_is_to_stay_after_all_begins_anew",
+    ),
+    one(
+        "ADR 49: an empty broker is named to clients",
+        "api.cluster_view",
+        "or not self.alive(broker) or self._leaves(broker):\n",
+        "or not self.alive(broker):\n",
+        "api.test_metadata.test_a_broker_that_is_to_leave_is_listed_until_it_is_empty",
+    ),
+    one(
+        "ADR 49: an empty broker that sees nobody else names nobody",
+        "api.cluster_view",
+        "                self.alive(other) and not is_emptied(image, other) for other in image.brokers\n",
+        "                True for other in image.brokers\n",
+        "api.test_metadata.test_an_empty_broker_that_sees_nobody_else_names_itself",
+    ),
 )
