@@ -14,6 +14,7 @@ from bench.rows import (
     million,
     outage,
     rebalance,
+    replace,
     snapshot_install,
     wal_full,
     wal_rotation,
@@ -34,6 +35,7 @@ ROWS: tuple[Row, ...] = (
     *checkpoint.ROWS,
     *wal_full.ROWS,
     *snapshot_install.ROWS,
+    *replace.ROWS,
 )
 
 

@@ -1,0 +1,173 @@
+"""Commit latency while a lost replica is replaced by an empty one, with a throttle on what is copied to it.
+
+The replica that is lost led a third of the groups; commits go on with the other two, which also send it everything that
+it had: a million offsets and a gigabyte of topics. The clock runs from the command that declares its folder gone until
+every Raft group has the new folder as a voter. What the row does not count as moved are entries that a leader's WAL
+still holds; nearly all of the data is copied as files.
+"""
+
+import shutil
+import threading
+import time
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from bench.compare import MUSTER, Target
+from bench.errors import RunFailed
+from bench.far_behind import TOPIC, Writer
+from bench.histogram import Buckets, merge, percentile_us
+from bench.lab import Lab, Own
+from bench.muster_side import Muster
+from bench.row import Measured, Row
+from bench.rows.load import run_once
+from bench.rows.million import GROUPS, PARTITIONS, fill
+from bench.sides import Side
+from tests.cluster import MusterCluster, wait_until
+
+TOPICS_BYTES = 1 << 30
+THROTTLE = 20_000_000
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+RATE = 500
+WINDOW = "5s"
+WINDOWS_BEFORE = 4
+KNOWN_S, DECLARED_S, REPLACED_S = 20, 60, 900
+MB = 1e6
+
+
+def measure(side: Side, lab: Lab) -> Measured:
+    assert isinstance(side, Muster)
+    cluster = side.cluster
+    fill(side)
+    Writer(side.bootstrap).write(TOPICS_BYTES)
+    throttle(side)
+    lab.say(f"  {GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES / MB:.0f} MB of topics are there")
+    before = [_window(side, lab) for _ in range(WINDOWS_BEFORE)]
+    lost = (controller(cluster) + 1) % side.nodes
+    folder = folder_of(cluster, lost)
+    side.kill(lost)
+    shutil.rmtree(cluster.folder / f"replica-{lost}" / "data")
+    side.revive(lost, wait=False)
+    wait_until("its folder is declared gone", lambda: _declare(cluster, lost, folder), DECLARED_S, 0.5)
+    began_s = time.monotonic()
+    ended: list[float] = []
+    watch = threading.Thread(target=_watch, args=(cluster, lost, ended), daemon=True)
+    watch.start()
+    during: list[Buckets] = []
+    while watch.is_alive():
+        during.append(_window(side, lab))
+    if not ended:
+        raise RunFailed(f"the replica was not replaced within {REPLACED_S} s")
+    seconds = ended[0] - began_s
+    moved = side.metric(lost, "muster_transfer_received_bytes_total") / MB
+    return {
+        "until it is replaced": [seconds],
+        "moved": [moved],
+        "moved a second": [moved / seconds],
+        "p99 before": [_p99_ms(before)],
+        "p99 during": [_p99_ms(during)],
+    }
+
+
+def _window(side: Side, lab: Lab) -> Buckets:
+    """The latencies of some seconds of commits."""
+    result = run_once(side, lab, "commit", rate=RATE, warmup="0s", window=WINDOW)
+    buckets: Buckets = result["latency_us"]["buckets"]
+    return buckets
+
+
+def _p99_ms(windows: list[Buckets]) -> float:
+    found = percentile_us(merge(windows), 0.99)
+    if found is None:
+        raise RunFailed("no commit was answered")
+    return found / 1_000
+
+
+def throttle(side: Muster) -> None:
+    """Both rates of every broker, as Kafka's tool sets them for a move."""
+    entries = [ConfigEntry(name, str(THROTTLE), incremental_operation=AlterConfigOpType.SET) for name in RATES]
+    resources = [
+        ConfigResource(ResourceType.BROKER, str(node), incremental_configs=entries) for node in range(side.nodes)
+    ]
+    admin = AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
+    for future in admin.incremental_alter_configs(resources).values():
+        future.result(KNOWN_S)
+
+
+def controller(cluster: MusterCluster) -> int:
+    """Who leads the controller's group."""
+
+    def known() -> int | None:
+        leader = next((cluster.status(node)["controller"]["leader"] for node in cluster.alive()), None)
+        return None if leader is None else int(leader) + 1  # 0 is true, too
+
+    return int(wait_until("a controller", known, KNOWN_S)) - 1
+
+
+def folder_of(cluster: MusterCluster, lost: int) -> str:
+    return next(str(one["replica_uuid"]) for one in cluster.status(lost)["brokers"] if one["broker"] == lost)
+
+
+def _declare(cluster: MusterCluster, lost: int, folder: str) -> bool:
+    """Asked again while the others agree on leaders."""
+    leader = next((cluster.status(node)["controller"]["leader"] for node in cluster.alive() if node != lost), None)
+    if leader in (None, lost):
+        return False
+    code, answer = cluster.admin(leader, f"/v1/replicas/{lost}/replace", post={"gone": folder})
+    if code not in (200, 409, 421, 503):
+        raise RunFailed(f"replica {lost} is not replaced: {code} {answer}")
+    return code == 200
+
+
+def _watch(cluster: MusterCluster, lost: int, ended: list[float]) -> None:
+    """Notes when every Raft group has its new member; ends without that when the time is up."""
+
+    def replaced() -> bool:
+        if cluster.probe(lost, "/readyz") != 200:
+            return False
+        statuses: list[dict[str, Any]] = [cluster.status(node) for node in range(cluster.replicas)]
+        return not any(one["groups_to_change"] for one in statuses)
+
+    deadline_s = time.monotonic() + REPLACED_S
+    while time.monotonic() < deadline_s:
+        if replaced():
+            ended.append(time.monotonic())
+            return
+        time.sleep(1)
+
+
+ROWS = (
+    Row(
+        name="replace",
+        title="A lost replica is replaced",
+        how=f"{GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES >> 20} MiB of a topic on three replicas; one loses its "
+        f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} commits a second of 10 "
+        "partitions, open loop. Before: the same commits with all three. Moved: what its installs received.",
+        units={
+            "until it is replaced": "s",
+            "moved": "MB",
+            "moved a second": "MB/s",
+            "p99 before": "ms",
+            "p99 during": "ms",
+        },
+        measure=measure,
+        sides=(MUSTER,),
+        targets=(
+            Target(figure="p99 during", at_most=2, of_figure="p99 before"),
+            Target(figure="moved a second", at_most=THROTTLE / MB, worst=True),
+        ),
+        runs=1,
+        own=Own(
+            topics={TOPIC: 1, "bench": 20},
+            warm=False,
+            # Longer than the copy takes: a leadership that goes home fails the generator's requests.
+            settings={"muster.balancer.quiet.ms": "-1", "muster.leadership.takeback.ms": "180000"},
+        ),
+    ),
+)
