@@ -31,8 +31,10 @@ READ_TIMEOUT_S = 90
 class Librdkafka(Load):
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str, partitions: Sequence[int]) -> None:
+    def __init__(self, bootstrap: str, partitions: Sequence[int], *, pace_s: float = PACE_S) -> None:
+        """`pace_s`: after each number."""
         super().__init__("librdkafka-producer")
+        self._pace_s = pace_s
         self._partitions = partitions
         self._sent = 0
         self._failed: dict[int, set[int]] = defaultdict(set)
@@ -51,7 +53,7 @@ class Librdkafka(Load):
 
     def work(self) -> None:
         producer = self._producer
-        while not self.ended.wait(PACE_S):
+        while not self.ended.wait(self._pace_s):
             for partition in self._partitions:
                 self._send(partition, self._sent)
             self._sent += 1
@@ -110,11 +112,12 @@ class Program:
             self._process.communicate()
 
 
-def java(bootstrap: str, partitions: Sequence[int]) -> Program:
+def java(bootstrap: str, partitions: Sequence[int], *, pace_s: float = PACE_S) -> Program:
     class_path = java_tools.compile_java([JAVA / "BurstProducer.java"], java_tools.classpath(*java_tools.KAFKA_ALL))
     command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", "-cp", class_path, "BurstProducer"]
     numbers = ",".join(map(str, partitions))
-    return Program("java", [*command, bootstrap, TOPIC, numbers, "java", str(PATIENCE_MS)], partitions)
+    paces = (str(PATIENCE_MS), str(round(pace_s * 1_000)))
+    return Program("java", [*command, bootstrap, TOPIC, numbers, "java", *paces], partitions)
 
 
 def franz_go(go_tools: Path, bootstrap: str, partitions: Sequence[int]) -> Program:

@@ -48,7 +48,7 @@ class _Client:
                     await self._commit()
                 else:
                     await self._read()
-                await asyncio.sleep(self.rand.uniform(0, 2 * PAUSE_S))
+                await asyncio.sleep(self.rand.uniform(0, 2 * self.load.pause_s))
             except (OSError, EOFError, TimeoutError):
                 self._hang_up()
                 await asyncio.sleep(self.rand.uniform(0, 2 * RETRY_S))
@@ -112,8 +112,10 @@ class _Client:
 class RegisterLoad(threading.Thread):
     """All of them, on one loop of their own. After `finish` the history is at rest."""
 
-    def __init__(self, bootstrap: str, seed: int) -> None:
+    def __init__(self, bootstrap: str, seed: int, *, pause_s: float = PAUSE_S) -> None:
+        """`pause_s`: of each client between two requests, on average."""
         super().__init__(name="registers", daemon=True)
+        self.pause_s = pause_s
         self.addresses: Sequence[tuple[str, int]] = [
             (host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))
         ]

@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * An idempotent producer that sends NAME/0, NAME/1, ... to several partitions without waiting, in small batches, until its input
  * ends. Then it prints {"sent": N, "failed": {"partition": [numbers]}}.
  *
- * Arguments: bootstrap, topic, partitions (1,2,3), name, request time-out in milliseconds.
+ * Arguments: bootstrap, topic, partitions (1,2,3), name, request time-out and pace in milliseconds.
  */
 public final class BurstProducer {
     public static void main(String[] args) throws Exception {
@@ -50,7 +50,7 @@ public final class BurstProducer {
                         if (e != null) failed.get(partition).add(number);
                     });
                 }
-                Thread.sleep(8);
+                Thread.sleep(Integer.parseInt(args[5]));
             }
             producer.flush();
         }
