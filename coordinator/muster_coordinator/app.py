@@ -36,11 +36,13 @@ from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.api.dispatch import Dispatcher
-from muster_coordinator.errors import Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
+from muster_coordinator.controller.commands import CommandResult, FirstScramCredentials
+from muster_coordinator.errors import Code, Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings
+from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
 from muster_coordinator.runtime.clients import ClientListener, ClientStats
@@ -49,18 +51,23 @@ from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
 from muster_coordinator.runtime.gc_policy import GcPolicy
 from muster_coordinator.runtime.http_listener import HttpListener
+from muster_coordinator.runtime.jwks import JwksSource
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.logs import LogPipeline, print_trace, start_logging
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peers import TcpPeers
 from muster_coordinator.runtime.watchdog import Watchdog
+from muster_coordinator.security.oauth import TokenJudge, TokenRules
 from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
 
 DRAIN_MARGIN_MS = 10_000
 """Part of the grace that is kept for closing connections; the drain is given up before it."""
 READINESS_LOOK_MS = 100
+FIRST_USERS_MS = 5_000
+USERS_LOOK_MS = 500
+"""How soon a deleted user is seen; its connections are to be closed within five seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -158,11 +165,19 @@ class Replica:
         self._ends += (self._tcp.close, self._mesh.stop)
         self._notices = NoticeLog(loop)
         self._events = EventLog(loop)
-        disk = OsDisk(str(settings.data_dir))
+        disk = self._disk = OsDisk(str(settings.data_dir))
+        self._first_users = load_first_users(disk)
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
         self._drain = Drain(self._node, self._events)
         self._requests = RequestMeter(time.monotonic_ns)
-        self._dispatcher = Dispatcher(self._node, api_settings(settings), meter=self._requests)
+        self._dispatcher = Dispatcher(
+            self._node,
+            api_settings(settings),
+            meter=self._requests,
+            rand=random.SystemRandom(),
+            tell=self._events,
+            tokens=self._token_judge(),
+        )
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
         self._meter = GroupMeter(loop, NodeGroups(self._node))
@@ -171,6 +186,29 @@ class Replica:
         ProcessCollector(registry=self._registry)
         self._registry.register(ReplicaCollector(self._node, self, self._meter))
         self._registry.register(RequestCollector(self))
+
+    def _token_judge(self) -> TokenJudge | None:
+        """Who judges OAUTHBEARER's tokens, where a listener offers it."""
+        settings, loop = self._settings, self._loop
+        if not settings.jwks_url:
+            return None
+        source = JwksSource(
+            loop.asyncio_loop,
+            loop,
+            settings.jwks_url,
+            ca_file=settings.jwks_ca_file,
+            refresh_ms=settings.jwks_refresh_ms,
+            notice=self._notices,
+        )
+        source.start()
+        self._ends.append(source.close)
+        rules = TokenRules(
+            issuer=settings.token_issuer,
+            audiences=settings.token_audiences,
+            skew_seconds=settings.token_skew_seconds,
+            subject_claim=settings.token_subject_claim,
+        )
+        return TokenJudge(rules, source)
 
     async def _listen(self) -> None:
         """Peers first, clients last: a client that can connect finds a complete replica."""
@@ -196,13 +234,41 @@ class Replica:
                 notice=self._notices,
                 tell=self._events,
                 meter=self._requests,
+                sasl=settings.sasl(listener.name),
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
         self._watchdog.start()
+        self._watch_users(None)
         self._watch_readiness(("starting",))
         self._meter.start()
         self._gc.start()
+
+    def _watch_users(self, before: object) -> None:
+        """Close the connections of users that were deleted, and make those that the cluster is to begin with."""
+        image = self._node.image()
+        if self._first_users is not None and image is not None:
+            self._make_first_users(self._first_users)
+        users = None if image is None else image.scram_users
+        if users is not before:
+            for listener in self._listeners:
+                listener.revoke(self._dispatcher.sasl.holds)
+        self._loop.call_at(self._loop.monotonic_ms() + USERS_LOOK_MS, lambda: self._watch_users(users))
+
+    def _make_first_users(self, command: FirstScramCredentials) -> None:
+        self._first_users = None
+
+        def answered(result: CommandResult) -> None:
+            if result.error in (Code.NONE, Code.POLICY_VIOLATION):
+                self._loop.submit("folders", lambda: remove_first_users(self._disk), _removed)
+                users = sorted({one.user for one in command.credentials})
+                done = result.error == Code.NONE
+                _log.info("first users are made" if done else "first users are not made", extra={"users": users})
+            else:
+                self._first_users = command  # and is proposed again at the next look
+
+        deadline_ms = self._loop.monotonic_ms() + FIRST_USERS_MS
+        self._node.submit(command, deadline_ms=deadline_ms, done=answered)
 
     def _watch_readiness(self, before: tuple[str, ...]) -> None:
         """Log what this replica waits for, and when it is ready."""
@@ -328,6 +394,14 @@ class Replica:
 
     def meter(self) -> RequestMeter:
         return self._requests
+
+    def authentications(self) -> Mapping[tuple[str, str, str], int]:
+        return self._dispatcher.sasl.counts
+
+
+def _removed(result: object) -> None:
+    if isinstance(result, BaseException):
+        _log.warning("the file of the first users is still there", exc_info=result)
 
 
 def fatal_exit_code(error: BaseException) -> int:

@@ -409,6 +409,21 @@ CONNECTION_FAILED = EventKind(
     "This replica closed a client's connection: the bytes were not a request, or a handler refused it that way.",
 )
 
+AUTHENTICATION_FAILED = EventKind(
+    "authentication failed",
+    Room.CLIENTS,
+    Level.WARNING,
+    ("listener", "peer", "mechanism", "user", "why"),
+    "A client did not show who it is. `user` is who it said to be, if that could be read; nothing it sent is in `why`.",
+)
+USER_REVOKED = EventKind(
+    "user revoked",
+    Room.CLIENTS,
+    Level.INFO,
+    ("listener", "peer", "user"),
+    "A client's connection was closed because its user's password was deleted.",
+)
+
 KINDS = (
     PREPARING,
     STABILIZED,
@@ -453,4 +468,6 @@ KINDS = (
     DRAINED,
     DRAIN_UNDONE,
     CONNECTION_FAILED,
+    AUTHENTICATION_FAILED,
+    USER_REVOKED,
 )

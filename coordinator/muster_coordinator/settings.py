@@ -41,7 +41,17 @@ from muster_coordinator.limits import (
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
+from muster_coordinator.sasl_settings import (
+    PREFIX,
+    by_listener,
+    of_listener,
+    parse_jwks_url,
+    parse_mechanisms,
+    parse_reauth_ms,
+)
+from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
+from muster_coordinator.security.session import OAUTHBEARER, ListenerSasl
 from muster_coordinator.storage import limits as storage_limits
 
 
@@ -160,7 +170,7 @@ def _some_listeners(text: str) -> tuple[Listener, ...]:
     return found
 
 
-_PROTOCOLS = (SecurityProtocol.PLAINTEXT,)
+_PROTOCOLS = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
 """Served so far."""
 
 
@@ -249,7 +259,7 @@ class Settings:
         "address in `listeners`.",
     )
     protocol_map: dict[str, SecurityProtocol] = _key(
-        "listener.security.protocol.map", _protocol_map, "", "Only PLAINTEXT is supported so far."
+        "listener.security.protocol.map", _protocol_map, "", "PLAINTEXT or SASL_PLAINTEXT, as NAME:PROTOCOL."
     )
     peer_listener: tuple[str, int] | None = _key(
         "muster.peer.listener",
@@ -581,6 +591,59 @@ class Settings:
         "Log entries before a checkpoint that a leader keeps for followers that lag.",
     )
 
+    # Who a client is.
+    sasl_mechanisms: tuple[str, ...] = _key(
+        "sasl.enabled.mechanisms",
+        parse_mechanisms,
+        "",
+        "What SASL listeners offer, unless `listener.name.NAME.sasl.enabled.mechanisms` says it for one: PLAIN (only "
+        "with SASL_SSL; its users are those of `listener.name.NAME.plain.sasl.jaas.config`), SCRAM-SHA-256, "
+        "SCRAM-SHA-512, OAUTHBEARER. Kafka's default: GSSAPI.",
+    )
+    reauth_ms: int = _key(
+        "connections.max.reauth.ms",
+        parse_reauth_ms,
+        "0",
+        "How long a client may go on until it authenticates again; 0: for good. For one listener, or one of its "
+        "mechanisms: `listener.name.NAME.connections.max.reauth.ms`, "
+        "`listener.name.NAME.MECHANISM.connections.max.reauth.ms`.",
+    )
+
+    jwks_url: str = _key(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        parse_jwks_url,
+        "",
+        "Where the keys are that sign OAUTHBEARER's tokens: https://... or file:///... Redirects are not followed.",
+    )
+    token_issuer: str = _key("sasl.oauthbearer.expected.issuer", str, "", "`iss` of tokens. Needed for OAUTHBEARER.")
+    token_audiences: tuple[str, ...] = _key(
+        "sasl.oauthbearer.expected.audience",
+        lambda text: tuple(filter(None, (item.strip() for item in text.split(",")))),
+        "",
+        "A token's `aud` must name one of these. Needed for OAUTHBEARER.",
+    )
+    token_skew_seconds: int = _key(
+        "sasl.oauthbearer.clock.skew.seconds",
+        _integer(0, CLOCK_SKEW_SECONDS_MAX),
+        "30",
+        "How far the clocks of this replica and of who signs tokens may differ.",
+    )
+    token_subject_claim: str = _key("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that is the user.")
+    jwks_refresh_ms: int = _key(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        _integer(10_000),
+        "3600000",
+        "How often the keys are fetched; also when a token names one that is not known, once in ten seconds at most.",
+    )
+    jwks_ca_file: Path | None = _key(
+        "muster.sasl.oauthbearer.jwks.ca.file",
+        _optional(_path),
+        "",
+        "PEM file with the CAs that the server of the keys is verified by. Empty: those of the system.",
+    )
+
+    listener_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Key -> value of keys that begin with `listener.name.`. Some are secrets, so none is in `texts`."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
 
@@ -618,6 +681,15 @@ class Settings:
     def security_protocol(self, listener: str) -> SecurityProtocol:
         """Of the listener of this name; PLAINTEXT where the map does not name it."""
         return self.protocol_map.get(listener, SecurityProtocol.PLAINTEXT)
+
+    def sasl(self, listener: str) -> ListenerSasl | None:
+        """What the listener of this name offers; None: it asks nobody. Raises `ConfigError`."""
+        try:
+            said = by_listener(self.listener_texts, tuple(one.name for one in self.listeners))[listener]
+            protocol = self.security_protocol(listener)
+            return of_listener(listener, protocol, said, self.sasl_mechanisms, self.reauth_ms)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def admin_address(self) -> str:
@@ -680,6 +752,21 @@ def _check_listeners(settings: Settings) -> None:
     for listener in settings.advertised_listeners:
         if listener.host in _WILDCARDS:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {listener.host} ({listener.name})")
+    for listener in settings.listeners:
+        offered = settings.sasl(listener.name)
+        if offered is not None and OAUTHBEARER in offered.mechanisms:
+            _check_tokens(settings, listener.name)
+
+
+def _check_tokens(settings: Settings, listener: str) -> None:
+    for key, value in (
+        ("sasl.oauthbearer.jwks.endpoint.url", settings.jwks_url),
+        ("sasl.oauthbearer.expected.issuer", settings.token_issuer),
+        ("sasl.oauthbearer.expected.audience", settings.token_audiences),
+        ("sasl.oauthbearer.sub.claim.name", settings.token_subject_claim),
+    ):
+        if not value:
+            raise ConfigError(f"listener {listener} offers OAUTHBEARER: {key} is needed")
 
 
 def _check_relations(settings: Settings) -> None:
@@ -704,6 +791,8 @@ def settings_of(values: Mapping[str, str]) -> Settings:
     """The settings in a parsed file. Raises `ConfigError` that names the first wrong key."""
     known = {item.metadata["key"]: item for item in fields(Settings) if item.metadata}
     arguments: dict[str, Any] = {}
+    of_listeners = {key: text for key, text in values.items() if key.startswith(PREFIX)}
+    values = {key: text for key, text in values.items() if key not in of_listeners}
     for key, text in values.items():
         item = known.get(key)
         if item is None:
@@ -717,7 +806,7 @@ def settings_of(values: Mapping[str, str]) -> Settings:
         if item.name not in arguments and item.default_factory is MISSING:
             raise ConfigError(f"{item.metadata['key']} must be set")
     texts = {key: item.metadata["default"] for key, item in known.items()} | dict(values)
-    return Settings(**arguments, texts=texts)
+    return Settings(**arguments, texts=texts, listener_texts=of_listeners)
 
 
 def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:

@@ -80,6 +80,9 @@ class Requests:
     def meter(self) -> RequestMeter:
         return self.read
 
+    def authentications(self) -> Mapping[tuple[str, str, str], int]:
+        return {("PLAINTEXT", "SCRAM-SHA-256", "failed"): 4}
+
 
 class Process:
     def longest_turn_ms(self) -> int:
@@ -403,6 +406,7 @@ def test_requests_by_api_with_the_short_way_in_the_first_bucket() -> None:
     assert of("muster_request_queue_seconds_count") == 9
     assert of("muster_request_errors_total", api="HEARTBEAT", error="REBALANCE_IN_PROGRESS") == 3
     assert of("muster_request_errors_total", api="HEARTBEAT", error="OTHER") == 1
+    assert of("muster_authentications_total", listener="PLAINTEXT", mechanism="SCRAM-SHA-256", result="failed") == 4
     assert of("muster_requests_in_flight") == 5
     assert of("muster_requests_held_bytes") == 70_000
 

@@ -14,8 +14,10 @@ from muster_coordinator.controller.commands import (
     Command,
     CommandResult,
     CreateTopic,
+    DeleteScramCredential,
     FinalizeFeatures,
     MovePartition,
+    SetScramCredential,
 )
 from muster_coordinator.controller.image import (
     MEMBERS_LEVEL,
@@ -28,6 +30,7 @@ from muster_coordinator.controller.image import (
     Topic,
 )
 from muster_coordinator.controller.moves import move_partition
+from muster_coordinator.controller.scram_credentials import Users, delete_credential, set_credential
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
@@ -328,6 +331,8 @@ class FakeSurface:
         self.voters = tuple(self.brokers)
         self.feature_level = MEMBERS_LEVEL
         self.broker_configs: dict[BrokerId, tuple[tuple[str, str], ...]] = {}
+        self.scram_users: Users = {}
+        self.scram_secret = b""
         self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, self.voters, {})}
         self.elected = True
         self.behind = False
@@ -373,6 +378,8 @@ class FakeSurface:
             next_group=GroupNo(500),
             next_producer_id=0,
             broker_configs=MappingProxyType(dict(self.broker_configs)),
+            scram_users=self.scram_users,
+            scram_secret=self.scram_secret,
         )
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
@@ -476,6 +483,9 @@ class FakeSurface:
         elif isinstance(command, AlterBrokerConfigs):
             self.broker_configs[command.broker] = command.configs
             return
+        elif isinstance(command, SetScramCredential | DeleteScramCredential):
+            self._users(command)
+            return
         elif isinstance(command, FinalizeFeatures):
             self.feature_level = command.feature_level
             return
@@ -485,6 +495,13 @@ class FakeSurface:
         if not self.elected:
             for partition in grown:
                 del self.leaders[partition.group]
+
+    def _users(self, command: SetScramCredential | DeleteScramCredential) -> None:
+        image = self.image()
+        assert image is not None
+        sets = isinstance(command, SetScramCredential)
+        image = set_credential(image, command) if sets else delete_credential(image, command)
+        self.scram_users, self.scram_secret = image.scram_users, image.scram_secret
 
     def _move(self, command: MovePartition) -> None:
         image = self.image()

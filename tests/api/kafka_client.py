@@ -9,6 +9,7 @@ from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.replica.partitions.surface import Surface
+from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire.codecs import HOT
 from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields
@@ -28,6 +29,13 @@ class StrictReply:
         if isinstance(answer, dict) and self._reply.route.api not in HOT:
             _check_keys(answer, set().union(*all_fields(self._reply.route.api, "response").values()))
         self._reply(answer)
+
+    def last(self, answer: Any, why: str) -> None:
+        _check_keys(answer, set().union(*all_fields(self._reply.route.api, "response").values()))
+        self._reply.last(answer, why)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reply, name)
 
     def on_close(self, call: Callable[[], None]) -> None:
         self._reply.on_close(call)
@@ -57,6 +65,7 @@ class KafkaClient:
         authorize: Authorize = allow_all,
         listener: str = "PLAINTEXT",
         dispatcher: Dispatcher | None = None,
+        sasl: SaslSession | None = None,
     ) -> None:
         self.surface = surface
         self.dispatcher = dispatcher or Dispatcher(surface, settings or api_settings(), authorize)
@@ -68,6 +77,8 @@ class KafkaClient:
             handle=lambda context, request, reply: self.dispatcher.handle(context, request, StrictReply(reply)),
             wake=lambda: None,
             heartbeat_at_once=self.dispatcher.heartbeat_at_once,
+            authenticated=sasl is None,
+            sasl=sasl,
         )
         self._correlation = 0
         self._asked: list[tuple[int, int, int]] = []

@@ -129,6 +129,13 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     Api.DESCRIBE_LOG_DIRS: {"topics": [{"topic": "orders", "partitions": [0]}]},
     Api.ELECT_LEADERS: {"topic_partitions": [{"topic": "orders", "partitions": [2]}], "timeout_ms": 1_000},
+    Api.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": None},
+    Api.ALTER_USER_SCRAM_CREDENTIALS: {
+        "deletions": [],
+        "upsertions": [
+            {"name": "u", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"},
+        ],
+    },
     Api.DESCRIBE_CLIENT_QUOTAS: {"components": [{"entity_type": "user", "match_type": 2, "match": None}]},
     Api.DESCRIBE_QUORUM: {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],

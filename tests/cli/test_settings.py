@@ -6,7 +6,9 @@ import pytest
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
+from muster_coordinator.sasl_settings import of_listener
 from muster_coordinator.security.protocol import SecurityProtocol
+from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
@@ -249,6 +251,76 @@ def test_a_listener_that_the_map_does_not_name_is_plaintext() -> None:
     assert [settings.security_protocol(name) for name in ("CLIENTS", "OTHER")] == [SecurityProtocol.PLAINTEXT] * 2
 
 
+def secure(**keys: str) -> Settings:
+    both = {"listeners": "IN://:1,OUT://:2", "listener.security.protocol.map": "OUT:SASL_PLAINTEXT"}
+    return settings_of(MINIMAL | both | keys)
+
+
+def test_a_sasl_listener_offers_what_it_says_or_what_all_do() -> None:
+    one = secure(**{"sasl.enabled.mechanisms": "SCRAM-SHA-512", "connections.max.reauth.ms": "60000"})
+    assert one.sasl("IN") is None
+    assert one.sasl("OUT") == ListenerSasl(mechanisms=("SCRAM-SHA-512",), reauth_ms={"SCRAM-SHA-512": 60_000})
+    own = secure(
+        **{
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.out.sasl.enabled.mechanisms": "SCRAM-SHA-256, SCRAM-SHA-512",
+            "listener.name.out.connections.max.reauth.ms": "5000",
+            "listener.name.out.scram-sha-256.connections.max.reauth.ms": "7",
+        }
+    )
+    assert own.sasl("OUT") == ListenerSasl(
+        mechanisms=("SCRAM-SHA-256", "SCRAM-SHA-512"), reauth_ms={"SCRAM-SHA-256": 7, "SCRAM-SHA-512": 5_000}
+    )
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="canary";'
+
+
+def test_plain_is_offered_where_the_connection_is_encrypted_and_its_users_are_no_config_that_is_shown() -> None:
+    texts = {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": JAAS}
+    offered = of_listener("OUT", SecurityProtocol.SASL_SSL, texts, (), 0)
+    assert offered is not None
+    assert offered.plain_users == {"bob": "canary"}
+    keys = {"sasl.enabled.mechanisms": "SCRAM-SHA-512", "listener.name.out.plain.sasl.jaas.config": JAAS}
+    settings = secure(**keys)
+    assert "canary" not in repr(settings)
+    assert "canary" not in repr(settings.texts)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "OUT has protocol SASL_PLAINTEXT, but sasl.enabled.mechanisms names no mechanism"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "OUT offers PLAIN, which sends passwords as they are"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI (Kerberos) is not supported"),
+        (
+            {"sasl.enabled.mechanisms": "SCRAM-SHA-1"},
+            "SCRAM-SHA-1 is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+        ),
+        ({"listener.name.out.sasl.enabled.mechanisms": "NO"}, "listener.name.out.sasl.enabled.mechanisms: NO is none"),
+        (
+            {"listener.name.in.sasl.enabled.mechanisms": "PLAIN"},
+            "listener.name.in.sasl.enabled.mechanisms: the listener",
+        ),
+        ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "about other, which is not in listeners"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OUT offers OAUTHBEARER: sasl.oauthbearer.jwks.endpoint.url is"),
+        ({"sasl.oauthbearer.jwks.endpoint.url": "http://keys"}, "neither https:// nor file:///"),
+        ({"sasl.oauthbearer.clock.skew.seconds": "61"}, "not between 0 and 60"),
+        ({"listener.name.out.sasl.enabled": "PLAIN"}, "unknown key listener.name.out.sasl.enabled"),
+        ({"listener.name.out.connections.max.reauth.ms": "-1"}, "reauth.ms: not between 0 and"),
+        ({"listener.name.out.plain.sasl.jaas.config": "canary"}, "plain.sasl.jaas.config: not a login module"),
+    ],
+)
+def test_what_a_sasl_listener_cannot_be_is_said_without_a_secret(keys: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        secure(
+            **({"sasl.enabled.mechanisms": "SCRAM-SHA-512"} if keys and "sasl.enabled.mechanisms" not in keys else {}),
+            **keys,
+        )
+    assert said in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
 def test_an_empty_host_is_loopback_and_not_every_interface() -> None:
     assert made(listeners="PLAINTEXT://:9092").listeners[0].host == "127.0.0.1"
 
@@ -290,6 +362,14 @@ KAFKAS = {
     "auto.create.topics.enable",
     "broker.rack",
     "connections.max.idle.ms",
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.sub.claim.name",
     "controller.quorum.voters",
     "default.replication.factor",
     "delete.topic.enable",

@@ -12,6 +12,7 @@ from muster_coordinator.controller.commands import (
     AddPartitions,
     Command,
     CommandResult,
+    NewScramCredential,
     RecoverCluster,
     RecoveredSeat,
     ReplaceReplica,
@@ -30,6 +31,9 @@ blob = st.binary(max_size=20)
 configs = st.lists(st.tuples(text, text), max_size=3).map(tuple)
 endpoints = st.lists(st.builds(Endpoint, listener=text, host=text, port=i32), max_size=2).map(tuple)
 broker = i32.map(BrokerId)
+credential = st.builds(
+    NewScramCredential, user=text, mechanism=i32, iterations=i32, salt=blob, stored_key=blob, server_key=blob
+)
 
 BY_TYPE = {
     "str": text,
@@ -48,6 +52,8 @@ BY_NAME = {
     ).map(tuple),
     "next_group": st.integers(0, 2**32 - 1),
     "next_producer_id": i64,
+    "credential": credential,
+    "credentials": st.lists(credential, max_size=3).map(tuple),
     "placed": st.lists(st.lists(broker, max_size=4).map(tuple), max_size=3).map(tuple),
     "topics": st.lists(blob, max_size=3).map(tuple),
 }
@@ -82,7 +88,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(21))):
+    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(28))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -149,4 +155,4 @@ def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == list(range(1, 21))
+    assert sorted(codec._DECODERS) == [*range(1, 21), *range(24, 27)]

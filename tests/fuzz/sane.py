@@ -303,6 +303,18 @@ def describe_quotas(rand: Random, known: Known) -> dict[str, Any]:
     return {"components": (part,), "strict": rand.random() < 0.5}
 
 
+def describe_users(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"users": rand.choice((None, (), ({"name": "u0"},), ({"name": "u0"}, {"name": "u0"})))}
+
+
+def alter_users(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    user = {"name": f"u{rand.randrange(3)}", "mechanism": rand.choice((1, 2, 3))}
+    more = {"iterations": rand.choice((4_096, 1)), "salt": b"salt", "salted_password": bytes(32)}
+    return {"deletions": rand.choice(((), (user,))), "upsertions": rand.choice(((), ({**user, **more},)))}
+
+
 def describe_quorum(rand: Random, known: Known) -> dict[str, Any]:
     del known
     name = rand.choice(("__cluster_metadata", _topic(rand)))
@@ -368,6 +380,8 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
     Api.LIST_PARTITION_REASSIGNMENTS: reassignments,
     Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
+    Api.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
+    Api.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
     Api.DESCRIBE_QUORUM: describe_quorum,
     Api.DESCRIBE_CLUSTER: describe_cluster,
     Api.UNREGISTER_BROKER: unregister_broker,

@@ -537,6 +537,20 @@ def ask_unregister_broker(world: World, version: int) -> None:
     assert (correlation, int(answer.error_code.value)) == (7, 102)
 
 
+def ask_describe_user_scram_credentials(world: World, version: int) -> None:
+    answer = world.ask("DescribeUserScramCredentials", version, users=[("nobody",)])
+    assert answer.error_code == 0
+    assert [(one.user, one.error_code) for one in answer.results] == [("nobody", 91)]
+
+
+def ask_alter_user_scram_credentials(world: World, version: int) -> None:
+    """A new user; a real Kafka knows it a moment after the answer, so nobody asks for it here."""
+    upsertions = [("every-version", 2, 8_192, b"salt", bytes(64))]
+    deletions = [("nobody", 1)]
+    answer = world.ask("AlterUserScramCredentials", version, deletions=deletions, upsertions=upsertions)
+    assert {(one.user, one.error_code) for one in answer.results} == {("every-version", 0), ("nobody", 91)}
+
+
 def ask_update_features(world: World, version: int) -> None:
     """A level that is too high for anybody, of a feature that only one of the two has."""
     kind = {"allow_downgrade": False} if version == 0 else {"upgrade_type": 1}

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
-from muster_coordinator.events import CONNECTION_FAILED, Event
+from muster_coordinator.events import CONNECTION_FAILED, USER_REVOKED, Event
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
 from muster_coordinator.runtime import clients
 from muster_coordinator.runtime import limits as runtime_limits
 from muster_coordinator.runtime.clients import ClientListener, _Arrival, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
+from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.wire import limits as wire_limits
 from muster_coordinator.wire.connection import NO_ANSWER, Exchange
 from muster_coordinator.wire.versions import Api
@@ -217,6 +218,54 @@ def test_repetitions_are_not_written_past_a_socket_that_takes_nothing() -> None:
     wire.protocol.resume_writing()
     world.loop.run()
     assert len(wire.writes) == 2
+
+
+# -- a listener that asks who its clients are --------------------------------------------------------------------------
+
+ASKS = ListenerSasl(mechanisms=("PLAIN",), reauth_ms={})
+
+
+def known(wire: Wire, user: str) -> Wire:
+    connection = wire.protocol.connection
+    connection.sasl.user = user
+    connection.authenticated(f"User:{user}", None)
+    return wire
+
+
+def test_who_has_not_shown_who_it_is_in_time_is_closed_and_others_are_not() -> None:
+    world = World()
+    world.listener.sasl = ASKS
+    silent, slow, good = world.connect(), world.connect(), known(world.connect(), "a")
+    slow.protocol.data_received(b"\0\0")
+    world.loop.run(9.9)
+    slow.protocol.data_received(b"\0")
+    assert not silent.closed
+    world.loop.run(0.2)
+    assert (silent.closed, slow.closed, good.closed) == (True, True, False)
+    assert [event.fields["why"] for event in world.events] == ["not authenticated in time"] * 2
+
+
+def test_connections_of_a_user_that_is_gone_are_closed_a_part_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_limits, "REVOKED_A_TURN_MAX", 2)
+    world = World()
+    world.listener.sasl = ASKS
+    wires = [known(world.connect(), "gone" if n % 2 else "here") for n in range(6)]
+    unknown = world.connect()
+    world.listener.revoke(lambda session: session.user != "gone")
+    world.loop.turn()
+    assert sum(wire.closed for wire in wires) < 3
+    world.loop.run()
+    assert [wire.closed for wire in wires] == [False, True] * 3
+    assert not unknown.closed
+    assert [event.fields["user"] for event in world.events if event.kind is USER_REVOKED] == ["gone"] * 3
+
+
+def test_a_listener_that_asks_nobody_has_nobody_to_revoke() -> None:
+    world = World()
+    wire = world.connect()
+    world.listener.revoke(lambda _: False)
+    world.loop.run(60)
+    assert not wire.closed
 
 
 class SlowWorld(World):

@@ -289,6 +289,7 @@ def test_before_authentication_nothing_but_apiversions_is_parsed(authenticated: 
     desk = Desk(authenticated=authenticated)
     desk.connection.receive(encode_request(Api.API_VERSIONS, 0, {}, 1, "c"))
     assert len(desk.requests) == 1
+    desk.requests[0][2]({"error_code": 0, "api_keys": ()})
     desk.connection.receive(heartbeat(2))
     assert len(desk.requests) == (2 if authenticated else 1)
     assert desk.connection.state is (State.READY if authenticated else State.FAILED)

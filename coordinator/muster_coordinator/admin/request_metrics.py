@@ -50,6 +50,10 @@ class RequestView(Protocol):
 
     def meter(self) -> RequestMeter: ...
 
+    def authentications(self) -> Mapping[tuple[str, str, str], int]:
+        """(listener, mechanism, result) -> how often."""
+        ...
+
 
 class RequestCollector(Collector):
     """Register with a `CollectorRegistry`."""
@@ -63,6 +67,14 @@ class RequestCollector(Collector):
         yield from self._times()
         for listener, stats in self._view.clients().items():
             yield from _listener(listener, stats)
+        shown = CounterMetricFamily(
+            "muster_authentications",
+            "Clients that showed who they are, or did not.",
+            labels=["listener", "mechanism", "result"],
+        )
+        for labels, count in sorted(self._view.authentications().items()):
+            shown.add_metric(list(labels), count)
+        yield shown
 
     def _requests(self) -> Iterator[Metric]:
         meter = self._view.meter()

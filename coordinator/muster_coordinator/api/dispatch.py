@@ -37,13 +37,17 @@ from muster_coordinator.api.producer_ids import ProducerIds
 from muster_coordinator.api.quorum import Quorum
 from muster_coordinator.api.reassignments import Reassignments
 from muster_coordinator.api.sasl import Sasl
+from muster_coordinator.api.scram_users import ScramUsers
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.api.unregister import Unregister
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import Heartbeat
+from muster_coordinator.ports import Rand
 from muster_coordinator.replica.partitions.surface import Surface
+from muster_coordinator.security.oauth import TokenJudge
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
@@ -61,13 +65,19 @@ class Dispatcher:
         settings: ApiSettings,
         authorize: Authorize = allow_all,
         meter: RequestMeter | None = None,
+        rand: Rand | None = None,
+        tell: Tell = untold,
+        tokens: TokenJudge | None = None,
     ) -> None:
+        """`rand` makes nonces and salts: one that nobody can predict, or that of the surface."""
         self._meter = meter or RequestMeter(lambda: 0)
         services = Services(surface, settings, authorize)
         self.services = services
         self.fetch = Fetch(services)
         self._heartbeats = HeartbeatLeave(services)
-        self._handlers = _table(services, self.fetch, self._heartbeats)
+        self.sasl = Sasl(services, rand or surface.rand, tell, tokens)
+        users = ScramUsers(services, rand or surface.rand)
+        self._handlers = {**_table(services, self.fetch, self._heartbeats), **_of_users(self.sasl, users)}
         assert self._handlers.keys() == VERSIONS.keys(), "every advertised API has a handler, and no other"
         self.served = dict.fromkeys(VERSIONS, 0)
         """Number of requests passed to each API's handler."""
@@ -89,6 +99,15 @@ class Dispatcher:
         return code
 
 
+def _of_users(sasl: Sasl, users: ScramUsers) -> Mapping[int, Handler]:
+    return {
+        Api.SASL_HANDSHAKE: sasl.handshake,
+        Api.SASL_AUTHENTICATE: sasl.authenticate,
+        Api.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe,
+        Api.ALTER_USER_SCRAM_CREDENTIALS: users.alter,
+    }
+
+
 def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) -> Mapping[int, Handler]:
     join_sync = JoinSync(services)
     commits = Commits(services)
@@ -98,7 +117,6 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     alter_configs = AlterConfigs(services)
     acls = Acls(services)
     reassignments = Reassignments(services)
-    sasl = Sasl()
     absent = Absent(services)
     return {
         Api.PRODUCE: Produce(services).handle,
@@ -114,7 +132,6 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.SYNC_GROUP: join_sync.sync,
         Api.DESCRIBE_GROUPS: groups.describe,
         Api.LIST_GROUPS: groups.list,
-        Api.SASL_HANDSHAKE: sasl.handshake,
         Api.API_VERSIONS: ApiVersions(services).handle,
         Api.CREATE_TOPICS: CreateTopics(services).handle,
         Api.DELETE_TOPICS: topics.delete,
@@ -127,7 +144,6 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DESCRIBE_CONFIGS: Configs(services).describe,
         Api.ALTER_CONFIGS: alter_configs.replacing,
         Api.DESCRIBE_LOG_DIRS: LogDirs(services).handle,
-        Api.SASL_AUTHENTICATE: sasl.authenticate,
         Api.CREATE_PARTITIONS: topics.create_partitions,
         Api.DELETE_GROUPS: groups.delete,
         Api.ELECT_LEADERS: Elections(services).handle,

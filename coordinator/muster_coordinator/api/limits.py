@@ -46,3 +46,6 @@ FETCH_BYTES_MAX = 55 * MIB
 REFUSED_BATCHES_KEPT = 20_000
 """Idempotent producers, by connection and partition, whose refused batch is kept; some 0.4 KiB each."""
 FETCHES_PARKED_MAX = 20_000
+SASL_FAILURE_MS_MIN = 100
+SASL_FAILURE_MS_MAX = 500
+"""After how long a failed authentication is answered; drawn each time."""

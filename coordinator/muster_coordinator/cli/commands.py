@@ -12,12 +12,14 @@ from muster_coordinator.cli import (
     replication_factor,
     stopped_entries,
     topics,
+    users,
 )
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo.command import demo
 from muster_coordinator.cli.dev import dev
 from muster_coordinator.cli.extras import needing
+from muster_coordinator.cli.format import format_folder
 from muster_coordinator.cli.produce import produce
 from muster_coordinator.cli.recover import recover
 from muster_coordinator.cli.server import server
@@ -27,6 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add the sub-commands to `app`."""
     app.add_typer(topics.app, name="topic")
     app.add_typer(groups.app, name="group")
+    app.add_typer(users.app, name="user")
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
     balance.register(cluster.app)
@@ -42,4 +45,5 @@ def register(app: typer.Typer) -> None:
     app.add_typer(dev_app, name="dev")
     app.command("accept-losses")(needing("coordinator")(accept_losses))
     app.command("recover")(needing("coordinator")(recover))
+    app.command("format")(needing("coordinator")(format_folder))
     app.command("server")(server)  # asks for its packages in `serve`

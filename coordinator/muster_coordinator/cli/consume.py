@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import (
     DEFAULT_TIMEOUT_S,
@@ -23,7 +24,6 @@ from muster_coordinator.cli.kafka_client import (
     Untyped,
     bootstrap_list,
     client_settings,
-    read_client_properties,
 )
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Format, note, to_yaml

@@ -9,13 +9,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.extras import require
-from muster_coordinator.properties import PropertiesError, parse_properties
 
 DEFAULT_TIMEOUT_S = 15.0
 RETRY_PAUSE_S = 0.2
@@ -48,16 +46,6 @@ def bootstrap_list(bootstrap: str) -> list[str]:
     if not found:
         raise CliError(Exit.USAGE, "no bootstrap server given")
     return found
-
-
-def read_client_properties(path: Path | None) -> dict[str, str]:
-    """Settings of a client properties file; none without a path. Raises CliError."""
-    if path is None:
-        return {}
-    try:
-        return parse_properties(path.read_text())
-    except (OSError, UnicodeDecodeError, PropertiesError) as error:
-        raise CliError(Exit.USAGE, f"cannot use {path}: {error}") from error
 
 
 def client_settings(properties: Mapping[str, str], defaults: Mapping[str, Any], source: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Annotated, BinaryIO, Self
 
 import typer
 
+from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import (
     DEFAULT_TIMEOUT_S,
@@ -22,7 +23,6 @@ from muster_coordinator.cli.kafka_client import (
     bootstrap_list,
     client_settings,
     error_text,
-    read_client_properties,
 )
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Timeout
 from muster_coordinator.cli.output import note

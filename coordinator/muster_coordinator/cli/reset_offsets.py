@@ -12,9 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import DescribedGroup, committed_offsets, describe_group
-from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, error_text, read_client_properties
+from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, error_text
 from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets, offsets_at, start_offsets
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped, read_client_properties
+from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.offsets import end_offsets, start_offsets
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note

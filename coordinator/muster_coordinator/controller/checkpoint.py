@@ -25,13 +25,15 @@ from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
+from muster_coordinator.security.limits import SCRAM_SECRET_BYTES
+from muster_coordinator.security.scram import ScramCredential, ScramMechanism, credential_error, user_name_error
 
 CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
 """Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
 with member numbers, whether they were placed, and moves, the brokers that left, whether the balancer is
-paused, settings of brokers, and how many replicas are wanted."""
+paused, settings of brokers, how many replicas are wanted, and users."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -110,12 +112,14 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
             p.i32(broker)
             p.configs(cluster.broker_configs[broker])
         _put_replication(p, cluster)
+        _put_users(p, cluster)
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
         assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
         assert not cluster.former_voters, "nobody ceases to vote below MEMBERS_LEVEL"
         assert not cluster.broker_configs, "no settings of brokers are changed below MEMBERS_LEVEL"
         assert not cluster.replication_factor, "nobody says how many replicas there are below MEMBERS_LEVEL"
+        assert not cluster.scram_users, "nobody has a password below MEMBERS_LEVEL"
 
 
 def _put_replication(p: Packer, cluster: ClusterImage) -> None:
@@ -140,6 +144,23 @@ def _take_replication(u: Unpacker, topics: dict[str, Topic]) -> tuple[int, int]:
     for name, wanted in wishes:
         topics[name] = replace(topics[name], replication_wanted=wanted)
     return factor, voters
+
+
+def _put_users(p: Packer, cluster: ClusterImage) -> None:
+    p.blob(cluster.scram_secret)
+    p.u32(len(cluster.scram_users))
+    for user in sorted(cluster.scram_users):
+        p.text(user)
+        p.many(cluster.scram_users[user], lambda credential: _put_credential(p, credential))
+
+
+def _put_credential(p: Packer, credential: ScramCredential) -> None:
+    p.u8(credential.mechanism.value)
+    p.i32(credential.iterations)
+    p.blob(credential.salt)
+    p.blob(credential.stored_key)
+    p.blob(credential.server_key)
+    p.i64(credential.since)
 
 
 def _put_broker(p: Packer, broker: Broker, version: int) -> None:
@@ -200,6 +221,7 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     former_voters = u.many(lambda: BrokerId(u.i32())) if version >= MEMBERS_VERSION else ()
     broker_configs = _take_broker_configs(u) if version >= MEMBERS_VERSION else {}
     factor, voters_wanted = _take_replication(u, topics) if version >= MEMBERS_VERSION else (0, 0)
+    scram_secret, scram_users = _take_users(u) if version >= MEMBERS_VERSION else (b"", {})
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -219,6 +241,8 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         broker_configs=MappingProxyType(broker_configs),
         replication_factor=factor,
         controller_voters_wanted=voters_wanted,
+        scram_users=MappingProxyType(scram_users),
+        scram_secret=scram_secret,
     )
     return cluster, deleted
 
@@ -255,6 +279,38 @@ def _take_broker_configs(u: Unpacker) -> dict[BrokerId, tuple[tuple[str, str], .
         if broker < EVERY_BROKER or not configs or list(configs) != sorted(configs):
             raise Corruption(f"controller bytes: broker {broker} has settings {configs}")
     return found
+
+
+def _take_users(u: Unpacker) -> tuple[bytes, dict[str, tuple[ScramCredential, ...]]]:
+    secret = u.blob()
+    rows = u.many(lambda: (u.text(), u.many(lambda: _take_credential(u))))
+    names = [user for user, _ in rows]
+    if names != sorted(set(names)) or (bool(rows) > bool(secret)) or len(secret) not in (0, SCRAM_SECRET_BYTES):
+        raise Corruption(f"controller bytes: {len(names)} users that are out of order, or twice, or without a secret")
+    for user, credentials in rows:
+        numbers = [credential.mechanism.value for credential in credentials]
+        if user_name_error(user) is not None or not numbers or numbers != sorted(set(numbers)):
+            raise Corruption(f"controller bytes: a user with credentials of mechanisms {numbers}")
+    return secret, dict(rows)
+
+
+def _take_credential(u: Unpacker) -> ScramCredential:
+    number = u.u8()
+    try:
+        mechanism = ScramMechanism(number)
+    except ValueError as error:
+        raise Corruption(f"controller bytes: {number} is no SCRAM mechanism") from error
+    credential = ScramCredential(
+        mechanism=mechanism,
+        iterations=u.i32(),
+        salt=u.blob(),
+        stored_key=u.blob(),
+        server_key=u.blob(),
+        since=u.i64(),
+    )
+    if credential_error(credential) is not None:
+        raise Corruption(f"controller bytes: {credential_error(credential)}")
+    return credential
 
 
 def _take_topic(u: Unpacker, version: int) -> Topic:

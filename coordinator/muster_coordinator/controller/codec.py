@@ -23,10 +23,13 @@ from muster_coordinator.controller.commands import (
     CompleteMove,
     CreateTopic,
     DecommissionBroker,
+    DeleteScramCredential,
     DeleteTopic,
     FinalizeFeatures,
+    FirstScramCredentials,
     FormCluster,
     MovePartition,
+    NewScramCredential,
     PauseBalancer,
     RecoverCluster,
     RecoveredSeat,
@@ -35,6 +38,7 @@ from muster_coordinator.controller.commands import (
     SetControllerVoters,
     SetDraining,
     SetReplicationFactor,
+    SetScramCredential,
     UnregisterBroker,
 )
 from muster_coordinator.controller.packing import Packer, Unpacker
@@ -70,6 +74,9 @@ DECOMMISSION_BROKER = 17
 PAUSE_BALANCER = 18
 ALTER_BROKER_CONFIGS = 19
 SET_REPLICATION_FACTOR = 20
+SET_SCRAM_CREDENTIAL = 24
+DELETE_SCRAM_CREDENTIAL = 25
+FIRST_SCRAM_CREDENTIALS = 26
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -136,13 +143,22 @@ def encode_command(command: Command) -> bytes:
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             p = _departure(command)
         case _:
-            return _of_voters(command)
+            return _of_voters_or_users(command)
     return p.done()
 
 
-def _of_voters(command: SetControllerVoters | CompleteControllerVoters | SetReplicationFactor) -> bytes:
+def _of_voters_or_users(
+    command: SetControllerVoters
+    | CompleteControllerVoters
+    | SetReplicationFactor
+    | SetScramCredential
+    | DeleteScramCredential
+    | FirstScramCredentials,
+) -> bytes:
     if isinstance(command, SetReplicationFactor):
         return _factor(command)
+    if isinstance(command, SetScramCredential | DeleteScramCredential | FirstScramCredentials):
+        return _of_users(command).done()
     if isinstance(command, SetControllerVoters):
         p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS)
     else:
@@ -157,6 +173,42 @@ def _factor(command: SetReplicationFactor) -> bytes:
     p.many(command.topics, p.blob)
     p.u8(command.every_topic)
     return p.done()
+
+
+def _of_users(command: SetScramCredential | DeleteScramCredential | FirstScramCredentials) -> Packer:
+    if isinstance(command, DeleteScramCredential):
+        p = Packer(COMMAND_VERSION, DELETE_SCRAM_CREDENTIAL)
+        p.text(command.user)
+        p.i32(command.mechanism)
+        return p
+    if isinstance(command, SetScramCredential):
+        p = Packer(COMMAND_VERSION, SET_SCRAM_CREDENTIAL)
+        _put_credential(p, command.credential)
+    else:
+        p = Packer(COMMAND_VERSION, FIRST_SCRAM_CREDENTIALS)
+        p.many(command.credentials, lambda credential: _put_credential(p, credential))
+    p.blob(command.secret)
+    return p
+
+
+def _put_credential(p: Packer, credential: NewScramCredential) -> None:
+    p.text(credential.user)
+    p.i32(credential.mechanism)
+    p.i32(credential.iterations)
+    p.blob(credential.salt)
+    p.blob(credential.stored_key)
+    p.blob(credential.server_key)
+
+
+def _credential(u: Unpacker) -> NewScramCredential:
+    return NewScramCredential(
+        user=u.text(),
+        mechanism=u.i32(),
+        iterations=u.i32(),
+        salt=u.blob(),
+        stored_key=u.blob(),
+        server_key=u.blob(),
+    )
 
 
 def _departure(command: UnregisterBroker | DecommissionBroker | PauseBalancer) -> Packer:
@@ -291,6 +343,11 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     PAUSE_BALANCER: lambda u: PauseBalancer(paused=u.flag()),
     ALTER_BROKER_CONFIGS: _alter_broker_configs,
     SET_REPLICATION_FACTOR: _set_replication_factor,
+    SET_SCRAM_CREDENTIAL: lambda u: SetScramCredential(credential=_credential(u), secret=u.blob()),
+    DELETE_SCRAM_CREDENTIAL: lambda u: DeleteScramCredential(user=u.text(), mechanism=u.i32()),
+    FIRST_SCRAM_CREDENTIALS: lambda u: FirstScramCredentials(
+        credentials=u.many(lambda: _credential(u)), secret=u.blob()
+    ),
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

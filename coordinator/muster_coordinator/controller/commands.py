@@ -5,7 +5,7 @@ function. A command that is no longer valid at apply (its name was taken meanwhi
 says why.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.ids import BrokerId
@@ -201,11 +201,48 @@ class FinalizeFeatures:
     feature_level: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewScramCredential:
+    """A user's password for one mechanism, as it is kept (`security.scram`). Its text never shows the keys."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetScramCredential:
+    """The user has this password from now on. Written from `image.MEMBERS_LEVEL` on only, as are those below."""
+
+    credential: NewScramCredential
+    secret: bytes = field(repr=False)
+    """Random: the cluster's own, if it has none yet (`ClusterImage.scram_secret`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteScramCredential:
+    """The user has no password for this mechanism any more."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstScramCredentials:
+    """With what users a cluster begins; changes nothing once any was ever set."""
+
+    credentials: tuple[NewScramCredential, ...]
+    secret: bytes = field(repr=False)
+
+
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
-    | AlterBrokerConfigs | SetReplicationFactor
+    | AlterBrokerConfigs | SetReplicationFactor | SetScramCredential | DeleteScramCredential | FirstScramCredentials
 )  # fmt: skip
 
 

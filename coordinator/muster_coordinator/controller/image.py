@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
+from muster_coordinator.security.scram import ScramCredential
 
 MEMBERS_LEVEL = 3
 """Feature level from which replicas are replaced (ADR 38), and the image has bindings and members."""
@@ -179,6 +180,11 @@ class ClusterImage:
     controller_voters_wanted: int = 0
     """How many voters the controller's group is to have, while it is another number (ADR 48); 0: as many as it has.
     Always below `MEMBERS_LEVEL`."""
+    scram_users: Mapping[str, tuple[ScramCredential, ...]] = field(default_factory=dict)
+    """Users that authenticate by SCRAM: at most one credential for each mechanism, in the order of its number, never
+    none. There are none below `MEMBERS_LEVEL`."""
+    scram_secret: bytes = field(default=b"", repr=False)
+    """Of what the salts of users that do not exist are made (`security.scram`); empty until the first user was set."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

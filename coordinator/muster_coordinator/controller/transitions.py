@@ -24,8 +24,10 @@ from muster_coordinator.controller.commands import (
     CompleteMove,
     CreateTopic,
     DecommissionBroker,
+    DeleteScramCredential,
     DeleteTopic,
     FinalizeFeatures,
+    FirstScramCredentials,
     FormCluster,
     MovePartition,
     PauseBalancer,
@@ -35,6 +37,7 @@ from muster_coordinator.controller.commands import (
     SetControllerVoters,
     SetDraining,
     SetReplicationFactor,
+    SetScramCredential,
     UnregisterBroker,
 )
 from muster_coordinator.controller.departures import decommission, require_unknown_folder, unregister
@@ -56,19 +59,25 @@ from muster_coordinator.controller.misfit import MisfitError, require, with_, wi
 from muster_coordinator.controller.moves import complete_move, move_partition, require_replicas
 from muster_coordinator.controller.recovery import recover
 from muster_coordinator.controller.replication import after_move, set_replication_factor
+from muster_coordinator.controller.scram_credentials import (
+    delete_credential,
+    first_credentials,
+    set_credential,
+)
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.controller.voters import complete_voters, set_voters
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
+_OfUsers = SetScramCredential | DeleteScramCredential | FirstScramCredentials
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
     | CompleteControllerVoters | AlterBrokerConfigs | SetReplicationFactor
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
-    | FinalizeFeatures | ReplaceReplica | RecoverCluster | _OfMembers
+    | FinalizeFeatures | ReplaceReplica | RecoverCluster | _OfMembers | _OfUsers
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -120,6 +129,8 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         what = "changing a broker's settings"
     elif isinstance(command, SetReplicationFactor):
         what = "changing the replication factor"
+    elif isinstance(command, SetScramCredential | DeleteScramCredential | FirstScramCredentials):
+        what = "having users"
     else:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
@@ -170,6 +181,8 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             return _replace(cluster, command)
         case RecoverCluster():
             return recover(cluster, command), DONE
+        case SetScramCredential() | DeleteScramCredential() | FirstScramCredentials():
+            return _change_users(cluster, command), DONE
         case _:
             return _change_members(cluster, command)
 
@@ -190,6 +203,16 @@ def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[Cluster
             return set_replication_factor(cluster, command), DONE
         case _:
             assert_never(command)
+
+
+def _change_users(cluster: ClusterImage, command: _OfUsers) -> ClusterImage:
+    match command:
+        case SetScramCredential():
+            return set_credential(cluster, command)
+        case DeleteScramCredential():
+            return delete_credential(cluster, command)
+        case _:
+            return first_credentials(cluster, command)
 
 
 # The cluster.

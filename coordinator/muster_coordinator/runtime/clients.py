@@ -11,25 +11,30 @@
   wait too long), incomplete frames and untaken answers over all connections, idle time. Limits per address are off by
   default (decision 24): after a failover thousands of clients behind one NAT must reconnect within seconds.
 
-What it does not do: TLS, SASL (their listeners would make connections in another first state), or the meaning of
-requests (`api`).
+* On a listener that asks who its clients are, a connection whose client has not shown it in time is closed, and so is
+one
+  whose user was deleted.
+
+What it does not do: TLS, judge credentials, or know the meaning of requests (`api`).
 """
 
 import asyncio
 import contextlib
 import socket
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from typing_extensions import override
 
 from muster_coordinator.errors import EnvironmentFault
-from muster_coordinator.events import CONNECTION_FAILED, Event, Tell, untold
+from muster_coordinator.events import CONNECTION_FAILED, USER_REVOKED, Event, Tell, untold
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, KIB, MIB
 from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.turns import Turns
+from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
@@ -95,8 +100,10 @@ class ClientListener:
         notice: Notice = unnoticed,
         tell: Tell = untold,
         meter: RequestMeter | None = None,
+        sasl: ListenerSasl | None = None,
     ) -> None:
         self.meter = meter
+        self.sasl = sasl
         self.notice = notice
         self.tell = tell
         self.loop = loop
@@ -144,6 +151,19 @@ class ClientListener:
             await asyncio.wait_for(self._emptied.wait(), seconds + LINGER_SECONDS)
         for client in list(self._clients):
             client.abort()
+
+    def revoke(self, holds: Callable[[SaslSession], bool], after: Sequence["_Client"] | None = None) -> None:
+        """Close the connections of users for whom `holds` is false, a part of them in each turn."""
+        if self.sasl is None:
+            return
+        clients = list(self._clients) if after is None else after
+        for client in clients[: limits.REVOKED_A_TURN_MAX]:
+            session = client.connection.sasl
+            if session is not None and session.user is not None and not holds(session):
+                client.revoked(session.user)
+        rest = clients[limits.REVOKED_A_TURN_MAX :]
+        if rest:
+            self.loop.call_soon(lambda: self.revoke(holds, rest))
 
     # -- called by the clients
 
@@ -248,6 +268,8 @@ class _Client(asyncio.Protocol):
             notice=listener.notice,
             meter=listener.meter,
             wake=self._wake,
+            authenticated=listener.sasl is None,
+            sasl=None if listener.sasl is None else SaslSession(listener.sasl),
         )
         self._marked = False
         self._postponed = False
@@ -263,6 +285,10 @@ class _Client(asyncio.Protocol):
         self._written = 0
         self._taken_at_stall = 0
         self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)
+        self._auth_timer: asyncio.TimerHandle | None = None
+        if listener.sasl is not None:
+            seconds = limits.AUTHENTICATION_MS_MAX / 1000
+            self._auth_timer = listener.loop.call_later(seconds, self._check_authenticated)
         self._delay_timer: asyncio.TimerHandle | None = None
         if self._delayed:
             self._set_reading()
@@ -332,7 +358,9 @@ class _Client(asyncio.Protocol):
         """Leave no circle of references: a pending timer, or a connection that wakes this client, would keep some 5 KB
         of each ended connection until the timer fires or the garbage collector runs. The transport drops its protocol
         by itself."""
-        for timer in (self._idle_timer, self._stall_timer, self._delay_timer, self._linger_timer):
+        for timer in (
+            self._idle_timer, self._stall_timer, self._delay_timer, self._linger_timer, self._auth_timer,
+        ):  # fmt: skip
             if timer is not None:
                 timer.cancel()
         self.connection.close()
@@ -452,6 +480,17 @@ class _Client(asyncio.Protocol):
             self.close()
             return
         self._idle_timer = listener.loop.call_later(max(left_ms, 1_000) / 1000, self._check_idle)
+
+    def _check_authenticated(self) -> None:
+        self._auth_timer = None
+        if self.connection.state is State.UNAUTHENTICATED:
+            self.connection.end("not authenticated in time")
+
+    def revoked(self, user: str) -> None:
+        """The client's user is none any more."""
+        listener = self._listener
+        listener.tell(Event(USER_REVOKED, {"listener": listener.name, "peer": self._address, "user": user}))
+        self.connection.end("the user was deleted")
 
     def _watch_stall(self) -> None:
         self._taken_at_stall = self._taken()

@@ -6,6 +6,14 @@ from muster_coordinator.wire.limits import CONNECTION_TURN_MS_MAX
 CLIENTS_TURN_MS_MAX = 3
 """Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
 CONNECTION_UNSENT_MS_MAX = 30_000
+JWKS_MS_MAX = 5_000
+"""For one fetch of the keys of tokens, all of it."""
+JWKS_PAUSE_MS = 10_000
+"""Between two fetches that tokens ask for."""
+AUTHENTICATION_MS_MAX = 10_000
+"""From the beginning of a connection until its client has shown who it is."""
+REVOKED_A_TURN_MAX = 1_000
+"""Connections that are looked at in one turn, after a user was deleted."""
 LISTEN_BACKLOG = 512
 CLIENTS_BUFFERED_BYTES_MAX = 256 * MIB
 """Unfinished frames of all connections; the one that exceeds it is closed, so that slow senders cannot add up."""

@@ -10,20 +10,26 @@ anything is buffered for a frame (decision 24). Bytes that are no request fail t
 the driver closes it. A request or an answer that meets a bug of ours fails its connection too; other connections go on.
 
 State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
-ApiVersions and the SASL requests are parsed at all; no SASL mechanism exists yet, so those connections cannot get
-further. What it does not do: sockets, timers, logging (`runtime.clients`), or the meaning of requests (`api`).
+ApiVersions and the SASL requests are parsed at all, one at a time, and no more of them than an honest client needs.
+Their handler makes it READY, and says until when: after that only the same requests are parsed, with which the client
+may show again who it is (KIP-368). After SaslHandshake v0 bare messages follow, with nothing but their length. What it
+does not do: sockets, timers, logging (`runtime.clients`), or the meaning of requests (`api`).
 """
 
 import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from typing import NamedTuple
+
+from typing_extensions import override
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError, ends_process
 from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, PROPOSAL_TIMEOUT_MS
 from muster_coordinator.ports import Clock, Notice, unnoticed
+from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire import limits
 from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.fairness import subject_of
@@ -81,7 +87,7 @@ class Held:
 class Exchange:
     """One request's place in line. Handlers get it as `reply` and call it once, with the answer."""
 
-    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "frame", "held", "route")
+    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "ends", "frame", "held", "route")
 
     def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
         self._connection = connection
@@ -93,6 +99,26 @@ class Exchange:
         self.held: Held | None = None
         """None for a small request, and once the answer has left the line."""
         self.frame: bytearray | _Sentinel | None = None
+        self.ends = ""
+        """Why the connection is closed once the answer is written; "": it is not."""
+
+    @property
+    def sasl(self) -> SaslSession | None:
+        """How the connection authenticates; None: its listener asks nobody."""
+        return self._connection.sasl
+
+    def authenticated(self, principal: str, session_ends_ms: int | None) -> None:
+        """The client is this user for the requests that are read from now on."""
+        self._connection.authenticated(principal, session_ends_ms)
+
+    def tokens_follow(self) -> None:
+        """The client's next frames are bare messages, until it is authenticated (SaslHandshake v0)."""
+        self._connection.tokens = True
+
+    def last(self, answer: Value, why: str) -> None:
+        """Answer, and close the connection then. A bare message has no answer that refuses."""
+        self.ends = why
+        self(CLOSE if self.route is TOKEN_ROUTE else answer)
 
     def __call__(self, answer: Value) -> None:
         """Answer in the shape that the API's encoder takes, NO_ANSWER or CLOSE. Harmless on a closed connection."""
@@ -167,13 +193,38 @@ _UNREAD = RequestMeter(lambda: 0)
 """For connections without a meter; its numbers are never read."""
 
 
+class Token(NamedTuple):
+    """A bare message, in the form of a SaslAuthenticate request."""
+
+    auth_bytes: bytes
+
+
+class _TokenRoute(Route):
+    """Of bare messages: an answer is its message and its length."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(Api.SASL_AUTHENTICATE, 0)
+        self.encode = lambda out, answer: out.extend(answer["auth_bytes"])
+
+    @override
+    def start_answer(self, correlation: int) -> bytearray:
+        return bytearray(_SIZE_BYTES)
+
+
+TOKEN_ROUTE: Route = _TokenRoute()
+NEVER_MS = 2**63
+
+
 class Connection:
     """See the module. `wake` is called when answers have become ready or the connection has failed."""
 
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
-        "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake",
-        "connection_id", "failure", "last_request_ms", "meter", "patient", "principal", "requests", "state",
+        "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_session_ends_ms", "_unsent",
+        "_wake", "connection_id", "failure", "last_request_ms", "meter", "patient", "principal", "requests", "sasl",
+        "state", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -190,6 +241,7 @@ class Connection:
         meter: RequestMeter | None = None,
         authenticated: bool = True,
         principal: str = ANONYMOUS,
+        sasl: SaslSession | None = None,
     ) -> None:
         self.meter = meter or _UNREAD
         self._held_ns = 0
@@ -198,6 +250,10 @@ class Connection:
         self.state = State.READY if authenticated else State.UNAUTHENTICATED
         self.principal = principal
         """Who the client is, for the requests that are read from now on."""
+        self.sasl = sasl
+        self.tokens = False
+        """Do bare messages come instead of requests?"""
+        self._session_ends_ms = NEVER_MS
         self.failure = ""
         self.requests = 0
         self.patient = 0
@@ -244,7 +300,10 @@ class Connection:
         correlations = repeated.run(data, 0, times)
         if len(correlations) != times:
             return None
-        self.last_request_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._session_ends_ms:
+            return None
+        self.last_request_ms = now_ms
         return self._judge(repeated, correlations)
 
     def _judge(self, repeated: RepeatedHeartbeat, correlations: list[bytes]) -> bytes | None:
@@ -292,6 +351,8 @@ class Connection:
 
     def _is_full(self) -> bool:
         line = self._line
+        if line and self.state is State.UNAUTHENTICATED:
+            return True
         if len(line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > CONNECTION_UNSENT_BYTES_MAX:
             return True
         # Only with a line that is not empty: its next answer makes this connection look again.
@@ -328,10 +389,11 @@ class Connection:
         self.last_request_ms = now_ms = self._clock.monotonic_ms()
         while not self._is_full():
             self._needed = _SIZE_BYTES
-            if self._repeated is not None and not self._line and count < limits.CONNECTION_TURN_REQUESTS_MAX:
-                taken = self._repeat(self._repeated, data, pos, limits.CONNECTION_TURN_REQUESTS_MAX - count)
+            repeated = self._repeated if now_ms < self._session_ends_ms else None
+            if repeated is not None and not self._line and count < limits.CONNECTION_TURN_REQUESTS_MAX:
+                taken = self._repeat(repeated, data, pos, limits.CONNECTION_TURN_REQUESTS_MAX - count)
                 count += taken
-                pos += taken * self._repeated.size_bytes
+                pos += taken * repeated.size_bytes
             left = size - pos
             if left < _SIZE_BYTES:
                 break
@@ -348,7 +410,10 @@ class Connection:
                 self._wake()
                 break
             count += 1
-            self._request(data, pos + _SIZE_BYTES, stop)
+            if self.tokens:
+                self._token(data[pos + _SIZE_BYTES : stop])
+            else:
+                self._request(data, pos + _SIZE_BYTES, stop)
             pos = stop
             if self.state not in (State.READY, State.UNAUTHENTICATED):
                 break
@@ -369,6 +434,11 @@ class Connection:
         return len(correlations)
 
     def _frame_size(self, data: bytes, pos: int, left: int) -> int:
+        if self.tokens:
+            length: int = _UNPACK_SIZE(data, pos)[0]
+            if not 0 <= length <= limits.UNAUTHENTICATED_FRAME_BYTES_MAX:
+                raise WireError(f"message of {length} bytes")
+            return length
         if left < _PEEK_BYTES:
             size: int = _UNPACK_SIZE(data, pos)[0]
             highest = limits.FRAME_BYTES_MAX_LARGE
@@ -383,9 +453,9 @@ class Connection:
 
     def _request(self, data: bytes, pos: int, stop: int) -> None:
         api, version, correlation = read_first(data, pos)
-        if self.state is State.UNAUTHENTICATED and api not in BEFORE_AUTHENTICATION:
-            raise WireError("request before authentication")
-        self.requests += 1
+        if api not in BEFORE_AUTHENTICATION:
+            self._require_user()
+        self._count_request()
         route = route_of(api, version)
         if route is None:
             self._refuse_version(api, version, correlation)
@@ -438,6 +508,51 @@ class Connection:
         except Exception as error:
             raise self._failed_by(api, version, error) from error
 
+    def _require_user(self) -> None:
+        if self.state is State.UNAUTHENTICATED:
+            raise WireError("request before authentication")
+        if self.last_request_ms >= self._session_ends_ms:
+            raise WireError("the session has ended, and the client has not authenticated again")
+
+    def _count_request(self) -> None:
+        self.requests += 1
+        if self.state is State.UNAUTHENTICATED and self.requests > limits.UNAUTHENTICATED_REQUESTS_MAX:
+            raise WireError("too many requests before authentication")
+
+    def _token(self, message: bytes) -> None:
+        """A bare message is handled as the request that came after it in Kafka's history."""
+        self._count_request()
+        context = RequestContext(
+            principal=self.principal,
+            listener=self._listener,
+            connection_id=self.connection_id,
+            client_id=self._client_id.text,
+            client_host=self._client_host,
+            api_key=Api.SASL_AUTHENTICATE,
+            api_version=0,
+            deadline_ms=self.last_request_ms + PROPOSAL_TIMEOUT_MS,
+        )
+        self.meter.in_flight += 1
+        exchange = Exchange(self, TOKEN_ROUTE, 0, self.meter.now_ns())
+        self._line.append(exchange)
+        try:
+            self._handle(context, Token(message), exchange)
+        except Exception as error:
+            raise self._failed_by(Api.SASL_AUTHENTICATE, 0, error) from error
+
+    def authenticated(self, principal: str, session_ends_ms: int | None) -> None:
+        """The client has shown who it is, for the first time or again; None: for good."""
+        self.principal = principal
+        self._session_ends_ms = NEVER_MS if session_ends_ms is None else session_ends_ms
+        self.tokens = False
+        if self.state is State.UNAUTHENTICATED:
+            self.state = State.READY
+
+    def end(self, why: str) -> None:
+        """Close the connection, whatever it was doing."""
+        if self.state in (State.READY, State.UNAUTHENTICATED):
+            self._fail(why)
+
     def _failed_by(self, api: int, version: int, error: Exception) -> Exception:
         """The exception to raise for a failure that the request's bytes did not cause: `error` itself when it must end
         the process, else a WireError that ends this connection."""
@@ -484,7 +599,10 @@ class Connection:
                 self._ready.append(frame)
                 self._unsent += len(frame)
             elif frame is CLOSE:
-                self._fail("closed by the handler")
+                self._fail(exchange.ends or "closed by the handler")
+                return
+            if exchange.ends:
+                self._fail(exchange.ends)
                 return
         self._wake()
 

@@ -1,6 +1,7 @@
 """Limits of client connections and their frames (decisions 23, 24, 34)."""
 
 from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT, KIB, MIB
+from muster_coordinator.security.limits import SASL_REQUESTS_MAX
 
 FRAME_BYTES_MAX = 8 * MIB
 FRAME_BYTES_MAX_LARGE = 16 * MIB
@@ -25,6 +26,7 @@ REPEATED_HEARTBEAT_BYTES_MAX = KIB
 """A heartbeat frame up to this size is remembered by its connection, to know its repetition (docs/adr/0012)."""
 UNAUTHENTICATED_FRAME_BYTES_MAX = 64 * KIB
 """Before a connection has authenticated (Kafka: 512 KiB since KAFKA-3169)."""
+UNAUTHENTICATED_REQUESTS_MAX = SASL_REQUESTS_MAX
 ANSWER_PARTS_LOOKED_AT = 1_000
 """Of one answer, for the counts of error codes."""
 

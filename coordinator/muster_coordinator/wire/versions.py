@@ -49,6 +49,8 @@ class Api(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
@@ -107,6 +109,8 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.LIST_PARTITION_REASSIGNMENTS: _range(0, 0, 0),
         Api.OFFSET_DELETE: _range(0, 0, -1),
         Api.DESCRIBE_CLIENT_QUOTAS: _range(0, 1, 1),
+        Api.DESCRIBE_USER_SCRAM_CREDENTIALS: _range(0, 0, 0),
+        Api.ALTER_USER_SCRAM_CREDENTIALS: _range(0, 0, 0),
         Api.DESCRIBE_QUORUM: _range(0, 2, 0),
         Api.UPDATE_FEATURES: _range(0, 2, 0),
         Api.DESCRIBE_CLUSTER: _range(0, 2, 0),

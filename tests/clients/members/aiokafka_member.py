@@ -10,7 +10,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, settings, tell, text
+from tests.clients.members.protocol import commands, login, settings, tell, text
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -46,6 +46,7 @@ class Program:
     def make(self) -> AIOKafkaConsumer:
         config = self.config
         options: dict[str, Any] = {
+            **login(config),
             "bootstrap_servers": config["bootstrap"].split(","),
             "group_id": config["group"],
             "client_id": config.get("client_id", "aiokafka"),

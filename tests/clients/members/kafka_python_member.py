@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, settings, tell, text
+from tests.clients.members.protocol import commands, login, settings, tell, text
 
 POLL_MS = 2_000
 """Not less: when SyncGroup is answered between two polls, kafka-python 3.0 forgets the assignment for good, against any
@@ -52,6 +52,7 @@ class Program:
         self.config = config
         self.polling = True
         options: dict[str, Any] = {
+            **login(config),
             "bootstrap_servers": config["bootstrap"].split(","),
             "group_id": config["group"],
             "client_id": config.get("client_id", "kafka-python"),

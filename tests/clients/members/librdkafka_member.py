@@ -43,6 +43,14 @@ class Program:
         }
         if config.get("auto_commit_ms"):
             options["auto.commit.interval.ms"] = config["auto_commit_ms"]
+        if config.get("sasl"):
+            who = config["sasl"]
+            options |= {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": who["mechanism"],
+                "sasl.username": who["user"],
+                "sasl.password": who["password"],
+            }
         if config.get("instance"):
             options["group.instance.id"] = config["instance"]
         self.cooperative = "cooperative-sticky" in options["partition.assignment.strategy"]

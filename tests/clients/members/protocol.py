@@ -4,6 +4,7 @@ A member is started with its settings as one JSON argument, tells what happens t
 commands on standard input. `tests.clients.member.Member` is the other side.
 
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
+          sasl {mechanism, user, password}, where the listener asks who one is (SASL_PLAINTEXT)
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
 events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
           where the client tells them (not kafka-python)
@@ -27,6 +28,19 @@ from typing import Any
 
 def settings() -> dict[str, Any]:
     return dict(json.loads(sys.argv[1]))
+
+
+def login(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings of kafka-python and aiokafka, which have the same names."""
+    who = config.get("sasl")
+    if who is None:
+        return {}
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": who["mechanism"],
+        "sasl_plain_username": who["user"],
+        "sasl_plain_password": who["password"],
+    }
 
 
 def tell(event: str, **fields: Any) -> None:

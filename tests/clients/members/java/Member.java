@@ -56,6 +56,13 @@ public final class Member implements ConsumerRebalanceListener {
         int auto = config.path("auto_commit_ms").asInt(0);
         p.put("enable.auto.commit", auto > 0);
         if (auto > 0) p.put("auto.commit.interval.ms", auto);
+        if (config.hasNonNull("sasl")) {
+            JsonNode who = config.get("sasl");
+            p.put("security.protocol", "SASL_PLAINTEXT");
+            p.put("sasl.mechanism", who.get("mechanism").asText());
+            p.put("sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
+                + who.get("user").asText() + "\" password=\"" + who.get("password").asText() + "\";");
+        }
         if (config.hasNonNull("instance")) p.put("group.instance.id", config.get("instance").asText());
         p.put("metadata.max.age.ms", 1000);
         p.put("default.api.timeout.ms", 20000);

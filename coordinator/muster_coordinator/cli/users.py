@@ -1,0 +1,126 @@
+"""`muster user`: the users of a cluster that authenticate by SCRAM: create, list, delete.
+
+The password is read from a terminal, from standard input or from a file, never from the command line, which others can
+read. Its iterations are made here; the cluster gets their result. What it does not do: users of PLAIN, which a
+listener's configuration has.
+"""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.output import Column, Format, emit, note
+from muster_coordinator.security.limits import SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN
+from muster_coordinator.security.scram import ScramMechanism
+
+app = typer.Typer(help="Create, list and delete users that authenticate by SCRAM.", no_args_is_help=True)
+
+_LISTED = (
+    Column("user", "USER"),
+    Column("mechanism", "MECHANISM"),
+    Column("iterations", "ITERATIONS", numeric=True),
+)
+DEFAULT_MECHANISM = ScramMechanism.SHA_512.sasl_name
+ITERATIONS = 2 * SCRAM_ITERATIONS_MIN
+
+Mechanism = Annotated[str, typer.Option("--mechanism", help="SCRAM-SHA-256 or SCRAM-SHA-512.")]
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="The user's name.")],
+    mechanism: Mechanism = DEFAULT_MECHANISM,
+    iterations: Annotated[
+        int, typer.Option(min=SCRAM_ITERATIONS_MIN, max=SCRAM_ITERATIONS_MAX, help="Each client makes them.")
+    ] = ITERATIONS,
+    password_file: Annotated[
+        Path | None, typer.Option(help="Its first line is the password. Default: asked for, or standard input.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Create a user, or give one another password. Open connections of a user go on with a new password."""
+    number = _number(mechanism)
+    password = _password(password_file)
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        upsertion = side.kafka.admin.UserScramCredentialUpsertion(name, number, password, iterations=iterations)
+        _alter(side, name, upsertion, f"user {name} was not created")
+    note(f"user {name} has a password for {mechanism}")
+
+
+@app.command("list")
+def list_users(
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """List users with their mechanisms. Passwords are not kept, and cannot be shown."""
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        users = side.ask(lambda admin: admin.describe_user_scram_credentials(), "cannot list users")
+    rows = [
+        {
+            "user": user,
+            "mechanism": ScramMechanism(int(info["mechanism"])).sasl_name,
+            "iterations": info["iterations"],
+        }
+        for user, told in sorted(users.items())
+        for info in told["credential_infos"]
+    ]
+    emit(rows, _LISTED, output)
+
+
+@app.command("delete")
+def delete(
+    name: Annotated[str, typer.Argument(help="The user's name.")],
+    mechanism: Mechanism = DEFAULT_MECHANISM,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Delete a user's password for one mechanism. Its open connections are closed within seconds."""
+    number = _number(mechanism)
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        deletion = side.kafka.admin.UserScramCredentialDeletion(name, number)
+        _alter(side, name, deletion, f"user {name} was not deleted")
+    note(f"user {name} has no password for {mechanism} any more")
+
+
+def _alter(side: KafkaSide, name: str, alteration: Untyped, what: str) -> None:
+    told = side.change(lambda admin: admin.alter_user_scram_credentials([alteration]), what)
+    error = told.get(name)
+    if error is not None:
+        raise CliError(Exit.REFUSED, f"{what}: {error}")
+
+
+def _number(mechanism: str) -> int:
+    for one in ScramMechanism:
+        if one.sasl_name == mechanism:
+            return one.value
+    raise CliError(Exit.USAGE, f"{mechanism} is none of {', '.join(one.sasl_name for one in ScramMechanism)}")
+
+
+def _password(path: Path | None) -> str:
+    try:
+        if path is not None:
+            text = path.read_text("utf-8")
+        elif sys.stdin.isatty():
+            text = getpass.getpass("Password: ")
+            if getpass.getpass("Again: ") != text:
+                raise CliError(Exit.USAGE, "the two passwords differ")
+        else:
+            text = sys.stdin.readline()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(Exit.USAGE, f"cannot read the password: {error}") from error
+    password = text.split("\n")[0].removesuffix("\r")
+    if not password:
+        raise CliError(Exit.USAGE, "the password is empty")
+    return password

@@ -1,0 +1,33 @@
+"""Limits of credentials and of the messages that authenticate."""
+
+from muster_coordinator.limits import KIB
+
+SCRAM_ITERATIONS_MIN = 4_096
+SCRAM_ITERATIONS_MAX = 16_384
+"""Kafka's bounds. Clients compute them; 16,384 of SHA-512 take 9 ms."""
+SCRAM_SALT_BYTES_MAX = 128
+"""Kafka's tools make 26 random characters or fewer; RFC 5802 has no bound."""
+SCRAM_SALTED_PASSWORD_BYTES_MAX = 512
+USER_NAME_BYTES_MAX = 255
+SCRAM_USERS_MAX = 10_000
+"""All of them are in the memory of every replica, some 600 bytes each, and in every checkpoint of the controller."""
+SCRAM_SECRET_BYTES = 32
+NONCE_BYTES = 24
+"""Random bytes of a server's nonce, before base64."""
+SCRAM_MESSAGE_BYTES_MAX = 4 * KIB
+"""One message of SCRAM: a name of 255 bytes, escaped, and a nonce of any client take less."""
+PLAIN_MESSAGE_BYTES_MAX = 4 * KIB
+TOKEN_BYTES_MAX = 16 * KIB
+"""One token of OAUTHBEARER; identity providers keep theirs below 8 KiB, what HTTP servers take as a header."""
+SASL_REQUESTS_MAX = 10
+"""Requests of a connection until it has authenticated: ApiVersions (twice, where the first asks for an unknown
+version), SaslHandshake, and the messages of the mechanism, of which there are two at most."""
+SESSION_REQUESTS_PAUSE_MS = 1_000
+"""A client authenticates again once in this time at most (KIP-368)."""
+CLOCK_SKEW_SECONDS_MAX = 60
+TOKEN_MESSAGE_BYTES_MAX = TOKEN_BYTES_MAX + 4 * KIB
+"""With the extensions of KIP-342, which are read over."""
+JWKS_BYTES_MAX = 256 * KIB
+JWKS_KEYS_MAX = 100
+
+assert SCRAM_MESSAGE_BYTES_MAX > 3 * USER_NAME_BYTES_MAX

@@ -1,0 +1,301 @@
+"""Clients that show who they are by SCRAM: consume, produce and commit through a fail-over and many re-authentications,
+without one rebalance; administrators by Kafka's own tools and `muster user`; who is deleted is out within seconds.
+
+A SASL_PLAINTEXT listener on loopback; sessions last three seconds, so each client authenticates again while it works.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka.net.sasl.scram import ScramClient
+from muster_coordinator.cli.dev_layout import DevLayout
+from muster_coordinator.wire.versions import Api
+
+from tests import kafka_tools
+from tests.clients.member import Member
+from tests.cluster import MusterCluster, wait_until
+from tests.security.test_oauth import RSA_KEY, RULES, jwk, token
+from tests.wire.kio_entities import decode_answer, encode_request
+
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(300)]
+
+ADMIN, PASSWORD = "admin", "canary-admin"
+SESSION_MS = 3_000
+PARTITIONS = 4
+CLIENTS = {
+    "librdkafka": ("SCRAM-SHA-512", ScramMechanism.SCRAM_SHA_512),
+    "kafka-python": ("SCRAM-SHA-256", ScramMechanism.SCRAM_SHA_256),
+    "aiokafka": ("SCRAM-SHA-512", ScramMechanism.SCRAM_SHA_512),
+    "java": ("SCRAM-SHA-256", ScramMechanism.SCRAM_SHA_256),
+}
+SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "connections.max.reauth.ms": str(SESSION_MS),
+    "group.initial.rebalance.delay.ms": "0",
+    "sasl.oauthbearer.expected.issuer": RULES.issuer,
+    "sasl.oauthbearer.expected.audience": "muster",
+}
+
+
+def muster(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "muster_coordinator.cli.main", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Closed:
+    """A cluster that nobody gets into unasked, with one administrator."""
+
+    def __init__(self, folder: Path) -> None:
+        keys = folder / "jwks.json"
+        keys.write_text(json.dumps({"keys": [jwk(RSA_KEY, "rsa")]}))
+        settings = {**SETTINGS, "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}"}
+        self.cluster = MusterCluster(folder / "data", replicas=3, partitions=PARTITIONS, settings=settings)
+        layout = DevLayout(self.cluster.folder, 3, self.cluster.port)
+        layout.folder.mkdir()
+        layout.write(PARTITIONS, settings)
+        text = f"SCRAM-SHA-512=[name={ADMIN},password={PASSWORD}]"
+        formatted = muster("format", "--config", str(layout.config_file(1)), "--add-scram", text)
+        assert formatted.returncode == 0, formatted.stderr
+        self.properties = folder / "admin.properties"
+        self.properties.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{ADMIN}" password="{PASSWORD}";\n'
+        )
+        self.cluster.start(fresh=False)
+        self.who = self.login(ADMIN, PASSWORD)
+        self.admin = AdminClient(self.who)
+        wait_until("the first user is made", self.known, 30)
+
+    def known(self) -> bool:
+        try:
+            return bool(AdminClient(self.who).list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+    def login(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.cluster.bootstrap, "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
+            "error_cb": lambda _: None, "log_level": 0,
+        }  # fmt: skip
+
+    def add(self, user: str, mechanism: ScramMechanism) -> None:
+        info = ScramCredentialInfo(mechanism, 4096)
+        change = UserScramCredentialUpsertion(user, info, f"canary-{user}".encode())
+        for future in self.admin.alter_user_scram_credentials([change]).values():
+            future.result(20)
+
+    def remove(self, user: str, mechanism: ScramMechanism) -> None:
+        for future in self.admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, mechanism)]).values():
+            future.result(20)
+
+    def tool(self, *arguments: str) -> str:
+        where = ["--bootstrap-server", self.cluster.bootstrap, "--command-config", str(self.properties)]
+        return kafka_tools.run(kafka_tools.CONFIGS, *where, *arguments)
+
+    def said(self, event: str) -> list[str]:
+        return [line for line in self.output().splitlines() if f'"{event}"' in line]
+
+    def output(self) -> str:
+        """All that the replicas and their supervisor have said."""
+        texts = [self.cluster.output.read_text(errors="replace")]
+        return "".join(texts + [one.read_text(errors="replace") for one in self.cluster.folder.glob("replica-*/*.log")])
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    it = Closed(tmp_path_factory.mktemp("closed"))
+    try:
+        yield it
+    finally:
+        it.cluster.close()
+
+
+def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(closed: Closed) -> None:
+    closed.admin.create_topics([NewTopic("orders", PARTITIONS, 3)])["orders"].result(20)
+    members: dict[str, Member] = {}
+    producer = Producer(closed.who | {"enable.idempotence": True})
+    failed: list[object] = []
+
+    def produce(count: int) -> None:
+        for n in range(count):
+            producer.produce(
+                "orders", str(n), partition=n % PARTITIONS, on_delivery=lambda e, _: e and failed.append(e)
+            )
+        assert producer.flush(40) == 0
+
+    try:
+        for client, (mechanism, kind) in CLIENTS.items():
+            closed.add(client, kind)
+            who = {"mechanism": mechanism, "user": client, "password": f"canary-{client}"}
+            members[client] = Member(
+                client, bootstrap=closed.cluster.bootstrap, group=f"g-{client}", topics=["orders"], sasl=who,
+                session_ms=20_000,
+            )  # fmt: skip
+        for one in members.values():
+            one.wait_owns(PARTITIONS, 60)
+        produce(100)
+        for one in members.values():
+            one.wait("the first hundred", lambda m: len(m.records) >= 100, 40)
+        closed.cluster.kill(0)
+        produce(100)
+        time.sleep(2 * SESSION_MS / 1000)
+        produce(100)
+        for client, one in members.items():
+            one.wait("all three hundred", lambda m: len(m.records) >= 300, 60)
+            assert one.commit(60)["e"] == "committed", client
+            told = [event["e"] for event in one.events if event["e"] in ("assigned", "revoked", "lost")]
+            changes = told[told.index("assigned") + 1 :]  # kafka-python revokes nothing before its first assignment
+            assert changes == [], (client, told, closed.said("preparing to rebalance"))
+            assert one.ended() is None
+    finally:
+        for one in members.values():
+            one.dispose()
+    assert failed == []
+    closed.cluster.start_replica(0)
+    again = [line for line in metrics(closed) if "successful again" in line]
+    mechanisms = {one for one in ("SCRAM-SHA-256", "SCRAM-SHA-512") for line in again if f'"{one}"' in line}
+    assert mechanisms == {"SCRAM-SHA-256", "SCRAM-SHA-512"}, again
+
+
+def metrics(closed: Closed) -> list[str]:
+    lines: list[str] = []
+    for replica in range(3):
+        address = f"http://127.0.0.1:{closed.cluster.port + 200 + replica}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            lines += [line for line in answer.read().decode().splitlines() if "muster_authentications_total{" in line]
+    return lines
+
+
+class Stranger:
+    """One connection by hand, so that nothing reconnects behind the test's back."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.read = self.socket.makefile("rb")
+
+    def ask(self, api: Api, version: int, **values: Any) -> Any:
+        """Raises EOFError once the connection is closed."""
+        try:
+            self.socket.sendall(encode_request(api, version, values, 7, "stranger"))
+            size = self.read.read(4)
+        except ConnectionError:
+            size = b""
+        if not size:
+            raise EOFError
+        return decode_answer(api, version, size + self.read.read(int.from_bytes(size, "big")))[1]
+
+    def log_in(self, user: str, password: str) -> int:
+        """The code of the last answer."""
+        client = ScramClient(user, password, "SCRAM-SHA-512")
+        self.ask(Api.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-512")
+        challenge = self.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=client.first_message())
+        client.process_server_first_message(challenge.auth_bytes)
+        return int(self.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=client.final_message()).error_code.value)
+
+    def closed(self) -> bool:
+        """ApiVersions is answered to anybody, at any time: who is not, is out."""
+        try:
+            self.ask(Api.API_VERSIONS, 0)
+        except EOFError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self.read.close()
+        self.socket.close()
+
+
+def test_who_is_deleted_is_out_within_five_seconds(closed: Closed) -> None:
+    closed.add("leaver", ScramMechanism.SCRAM_SHA_512)
+    port = closed.cluster.client_port(1)
+    inside, later = Stranger(port), Stranger(port)
+    assert inside.log_in("leaver", "canary-leaver") == 0
+    assert not inside.closed()
+    closed.remove("leaver", ScramMechanism.SCRAM_SHA_512)
+    wait_until("its connection is closed", inside.closed, 5)
+    assert "leaver" in "".join(closed.said("user revoked"))
+    assert later.log_in("leaver", "canary-leaver") == 58
+    assert later.closed()
+    inside.close()
+    later.close()
+
+
+def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: Closed) -> None:
+    """Each token lasts two seconds above the clocks' difference that is allowed."""
+    given: list[float] = []
+
+    def fresh(_config: str) -> tuple[str, float]:
+        now = time.time()
+        given.append(now)
+        return token(exp=int(now) + 4, iat=int(now), nbf=int(now)), now + 4
+
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": fresh, "log_level": 0}
+    producer = Producer(login | {"bootstrap.servers": closed.cluster.bootstrap})
+    failed: list[object] = []
+    closed.admin.create_topics([NewTopic("by-token", 1, 3)])["by-token"].result(20)
+    began = time.monotonic()
+    sent = 0
+    while time.monotonic() < began + 8:
+        producer.produce("by-token", b"x", on_delivery=lambda error, _: error and failed.append(error))
+        sent += 1
+        producer.poll(0.2)
+    assert producer.flush(20) == 0
+    assert (failed, sent > 5) == ([], True)
+    assert len(given) > 1
+    again = [line for line in metrics(closed) if '"OAUTHBEARER"' in line and "successful again" in line]
+    assert again, metrics(closed)
+
+
+def test_kafkas_tool_and_muster_user_administer_the_same_users(closed: Closed) -> None:
+    entity = ("--entity-type", "users", "--entity-name", "by-tool")
+    added = closed.tool("--alter", *entity, "--add-config", "SCRAM-SHA-512=[iterations=8192,password=canary-tool]")
+    assert added.strip() == "Completed updating config for user by-tool."
+    shown = closed.tool("--describe", *entity)
+    assert "SCRAM credential configs for user-principal 'by-tool' are SCRAM-SHA-512=iterations=8192" in shown
+    at = ("-b", closed.cluster.bootstrap, "--config", str(closed.properties))
+    made = muster("user", "create", "by-muster", "--mechanism", "SCRAM-SHA-256", *at, stdin="canary-muster\n")
+    assert made.returncode == 0, made.stderr
+    listed = muster("user", "list", "-o", "json", *at)
+    users = {row["user"]: (row["mechanism"], row["iterations"]) for row in json.loads(listed.stdout)}
+    assert users["by-tool"] == ("SCRAM-SHA-512", 8192)
+    assert users["by-muster"] == ("SCRAM-SHA-256", 8192)
+    for user, password, mechanism in (
+        ("by-tool", "canary-tool", "SCRAM-SHA-512"),
+        ("by-muster", "canary-muster", "SCRAM-SHA-256"),
+    ):
+        assert AdminClient(closed.login(user, password, mechanism)).list_topics(timeout=20).brokers
+    gone = closed.tool("--alter", *entity, "--delete-config", "SCRAM-SHA-512")
+    assert gone.strip() == "Completed updating config for user by-tool."
+    assert muster("user", "delete", "by-muster", "--mechanism", "SCRAM-SHA-256", *at).returncode == 0
+    again = muster("user", "delete", "by-muster", "--mechanism", "SCRAM-SHA-256", *at)
+    assert "does not exist" in again.stderr
+
+
+def test_no_password_is_in_anything_that_was_said_or_stored(closed: Closed) -> None:
+    """Run last: of all passwords of this file."""
+    assert "canary" not in closed.output()
+    for path in closed.cluster.folder.rglob("*"):
+        if path.is_file():
+            assert b"canary" not in path.read_bytes(), path
+    for line in metrics(closed):
+        assert "canary" not in line
