@@ -11,12 +11,18 @@ from typing import TypeVar
 
 from muster_coordinator.security.jaas import plain_users
 from muster_coordinator.security.protocol import SecurityProtocol
-from muster_coordinator.security.session import MECHANISMS, PLAIN, ListenerSasl
+from muster_coordinator.security.session import MECHANISMS, OAUTHBEARER, PLAIN, ListenerSasl
 
 PREFIX = "listener.name."
 _ENABLED = "sasl.enabled.mechanisms"
 _REAUTH = "connections.max.reauth.ms"
 _JAAS = "sasl.jaas.config"
+_OF_TOKENS = (
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.sub.claim.name",
+)
 REAUTH_MS_MAX = 2**31 - 1
 T = TypeVar("T")
 
@@ -46,6 +52,18 @@ def parse_jwks_url(text: str) -> str:
     if text and not text.startswith(("https://", "file:///")):
         raise ValueError("neither https:// nor file:///")
     return text
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(filter(None, (item.strip() for item in text.split(","))))
+
+
+def lacking_key(offered: ListenerSasl, texts: Mapping[str, str]) -> str | None:
+    """The key that is needed for what the listener offers, and is empty."""
+    if OAUTHBEARER not in offered.mechanisms:
+        return None
+    return next((key for key in _OF_TOKENS if not texts.get(key, "").strip(", ")), None)
 
 
 def of_listener(

@@ -21,6 +21,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from muster_coordinator import sasl_settings
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
 from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.errors import CallerError
@@ -41,17 +42,9 @@ from muster_coordinator.limits import (
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
-from muster_coordinator.sasl_settings import (
-    PREFIX,
-    by_listener,
-    of_listener,
-    parse_jwks_url,
-    parse_mechanisms,
-    parse_reauth_ms,
-)
 from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
-from muster_coordinator.security.session import OAUTHBEARER, ListenerSasl
+from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.storage import limits as storage_limits
 
 
@@ -594,7 +587,7 @@ class Settings:
     # Who a client is.
     sasl_mechanisms: tuple[str, ...] = _key(
         "sasl.enabled.mechanisms",
-        parse_mechanisms,
+        sasl_settings.parse_mechanisms,
         "",
         "What SASL listeners offer, unless `listener.name.NAME.sasl.enabled.mechanisms` says it for one: PLAIN (only "
         "with SASL_SSL; its users are those of `listener.name.NAME.plain.sasl.jaas.config`), SCRAM-SHA-256, "
@@ -602,7 +595,7 @@ class Settings:
     )
     reauth_ms: int = _key(
         "connections.max.reauth.ms",
-        parse_reauth_ms,
+        sasl_settings.parse_reauth_ms,
         "0",
         "How long a client may go on until it authenticates again; 0: for good. For one listener, or one of its "
         "mechanisms: `listener.name.NAME.connections.max.reauth.ms`, "
@@ -611,22 +604,22 @@ class Settings:
 
     jwks_url: str = _key(
         "sasl.oauthbearer.jwks.endpoint.url",
-        parse_jwks_url,
+        sasl_settings.parse_jwks_url,
         "",
-        "Where the keys are that sign OAUTHBEARER's tokens: https://... or file:///... Redirects are not followed.",
+        "Where OAUTHBEARER's keys are: https:// or file:///.",
     )
     token_issuer: str = _key("sasl.oauthbearer.expected.issuer", str, "", "`iss` of tokens. Needed for OAUTHBEARER.")
     token_audiences: tuple[str, ...] = _key(
         "sasl.oauthbearer.expected.audience",
-        lambda text: tuple(filter(None, (item.strip() for item in text.split(",")))),
+        sasl_settings.parse_list,
         "",
-        "A token's `aud` must name one of these. Needed for OAUTHBEARER.",
+        "`aud` of tokens names one of these. Needed likewise.",
     )
     token_skew_seconds: int = _key(
         "sasl.oauthbearer.clock.skew.seconds",
         _integer(0, CLOCK_SKEW_SECONDS_MAX),
         "30",
-        "How far the clocks of this replica and of who signs tokens may differ.",
+        "How far the clocks of replicas and of who signs tokens may differ.",
     )
     token_subject_claim: str = _key("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that is the user.")
     jwks_refresh_ms: int = _key(
@@ -636,10 +629,7 @@ class Settings:
         "How often the keys are fetched; also when a token names one that is not known, once in ten seconds at most.",
     )
     jwks_ca_file: Path | None = _key(
-        "muster.sasl.oauthbearer.jwks.ca.file",
-        _optional(_path),
-        "",
-        "PEM file with the CAs that the server of the keys is verified by. Empty: those of the system.",
+        "muster.sasl.oauthbearer.jwks.ca.file", _optional(_path), "", "CAs of its server, PEM. Empty: the system's."
     )
 
     listener_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -685,9 +675,9 @@ class Settings:
     def sasl(self, listener: str) -> ListenerSasl | None:
         """What the listener of this name offers; None: it asks nobody. Raises `ConfigError`."""
         try:
-            said = by_listener(self.listener_texts, tuple(one.name for one in self.listeners))[listener]
+            said = sasl_settings.by_listener(self.listener_texts, tuple(one.name for one in self.listeners))[listener]
             protocol = self.security_protocol(listener)
-            return of_listener(listener, protocol, said, self.sasl_mechanisms, self.reauth_ms)
+            return sasl_settings.of_listener(listener, protocol, said, self.sasl_mechanisms, self.reauth_ms)
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
@@ -754,19 +744,9 @@ def _check_listeners(settings: Settings) -> None:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {listener.host} ({listener.name})")
     for listener in settings.listeners:
         offered = settings.sasl(listener.name)
-        if offered is not None and OAUTHBEARER in offered.mechanisms:
-            _check_tokens(settings, listener.name)
-
-
-def _check_tokens(settings: Settings, listener: str) -> None:
-    for key, value in (
-        ("sasl.oauthbearer.jwks.endpoint.url", settings.jwks_url),
-        ("sasl.oauthbearer.expected.issuer", settings.token_issuer),
-        ("sasl.oauthbearer.expected.audience", settings.token_audiences),
-        ("sasl.oauthbearer.sub.claim.name", settings.token_subject_claim),
-    ):
-        if not value:
-            raise ConfigError(f"listener {listener} offers OAUTHBEARER: {key} is needed")
+        lacking = None if offered is None else sasl_settings.lacking_key(offered, settings.texts)
+        if lacking is not None:
+            raise ConfigError(f"listener {listener.name} offers OAUTHBEARER: {lacking} is needed")
 
 
 def _check_relations(settings: Settings) -> None:
@@ -791,7 +771,7 @@ def settings_of(values: Mapping[str, str]) -> Settings:
     """The settings in a parsed file. Raises `ConfigError` that names the first wrong key."""
     known = {item.metadata["key"]: item for item in fields(Settings) if item.metadata}
     arguments: dict[str, Any] = {}
-    of_listeners = {key: text for key, text in values.items() if key.startswith(PREFIX)}
+    of_listeners = {key: text for key, text in values.items() if key.startswith(sasl_settings.PREFIX)}
     values = {key: text for key, text in values.items() if key not in of_listeners}
     for key, text in values.items():
         item = known.get(key)

@@ -13,7 +13,6 @@ from typing_extensions import override
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _OPTION = re.compile(r"""\s*([A-Za-z0-9_.@-]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s;"']+)""", re.DOTALL)
 _HEAD = re.compile(r"\s*([A-Za-z0-9_.$]+)\s+([A-Za-z]+)(?=[\s;]|$)")
