@@ -37,15 +37,19 @@ from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.controller.commands import CommandResult, FirstScramCredentials
+from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.errors import Code, Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
+from muster_coordinator.events import PEERS_OPEN, Event
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.limits import LINK_HANDSHAKE_TIMEOUT_MS, LINK_HANDSHAKES_MAX
 from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.links.peer_auth import NONCE_BYTES, Method, PeerAuth
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings
 from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
-from muster_coordinator.runtime.clients import ClientListener, ClientStats
+from muster_coordinator.runtime.clients import ClientListener, ClientStats, ClientTls
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
@@ -56,10 +60,15 @@ from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.logs import LogPipeline, print_trace, start_logging
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.notices import NoticeLog
-from muster_coordinator.runtime.peers import TcpPeers
+from muster_coordinator.runtime.peer_secrets import PeerSecrets
+from muster_coordinator.runtime.peers import PeerTls, TcpPeers
+from muster_coordinator.runtime.tls_connection import Handshakes
+from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
-from muster_coordinator.settings import Settings
+from muster_coordinator.security.principal_mapping import principal_rules
+from muster_coordinator.security.tls_config import ClientAuth
+from muster_coordinator.settings import Settings, format_address
 from muster_coordinator.wire.request_meter import RequestMeter
 
 DRAIN_MARGIN_MS = 10_000
@@ -128,6 +137,7 @@ class Replica:
         self._ends: list[Callable[[], None]] = []
         """End functions of the parts that were created, in that order."""
         self._listeners: list[ClientListener] = []
+        self._stores: list[TlsStore] = []
 
     async def run(self) -> int:
         """Lock the folder, start, run until stopped, end. Returns the exit code."""
@@ -154,17 +164,27 @@ class Replica:
         rand = random.Random(random.SystemRandom().getrandbits(128))
         broker = BrokerId(settings.node_id)
         run = rand.getrandbits(64)
+        self._notices = NoticeLog(loop)
+        self._events = EventLog(loop)
+        auth = self._peer_auth()
         self._tcp = TcpPeers(
             loop.asyncio_loop,
             settings.peers,
             lambda dialler: Mesh(
-                broker, settings.peers, run=run, loop=loop, rand=rand, dialler=dialler, notice=_notice
+                broker,
+                settings.peers,
+                run=run,
+                loop=loop,
+                rand=rand,
+                dialler=dialler,
+                notice=_notice,
+                auth=auth,
+                nonce=lambda: os.urandom(NONCE_BYTES),
             ),
+            self._peer_tls(),
         )
         self._mesh = self._tcp.mesh
         self._ends += (self._tcp.close, self._mesh.stop)
-        self._notices = NoticeLog(loop)
-        self._events = EventLog(loop)
         disk = self._disk = OsDisk(str(settings.data_dir))
         self._first_users = load_first_users(disk)
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
@@ -210,6 +230,55 @@ class Replica:
         )
         return TokenJudge(rules, source)
 
+    def _peer_auth(self) -> Callable[[], PeerAuth]:
+        settings = self._settings
+        if settings.peers_open:
+            self._events(Event(PEERS_OPEN, {"address": format_address(*settings.peer_bind)}))
+        accepts = settings.peer_methods
+        if settings.peer_secret_file is None:
+            fixed = PeerAuth(settings.peer_security, accepts)
+            return lambda: fixed
+        secrets = PeerSecrets(self._loop, settings.peer_secret_file, self._events)
+        self._ends.append(secrets.stop)
+        return lambda: PeerAuth(settings.peer_security, accepts, secrets.current)
+
+    def _peer_tls(self) -> PeerTls | None:
+        settings, loop = self._settings, self._loop
+        methods = settings.peer_methods
+        if Method.TLS not in methods:
+            return None
+        store = self._tls_store(
+            PEER_LISTENER, [settings.peer_address[0]], client_auth=ClientAuth.REQUIRED, both_ways=True
+        )
+        most, ms = LINK_HANDSHAKES_MAX, LINK_HANDSHAKE_TIMEOUT_MS
+        handshakes = Handshakes(loop.asyncio_loop, open_max=most, timeout_ms=ms)
+        return PeerTls(
+            store,
+            handshakes,
+            dials=settings.peer_security is Method.TLS,
+            plain=methods != {Method.TLS},
+            refused=lambda why: _notice("peer_link_refused", None, why),
+        )
+
+    def _tls_store(
+        self, name: str, hosts: list[str], *, client_auth: ClientAuth | None = None, both_ways: bool = False
+    ) -> TlsStore:
+        """The files are read before anything is bound; a set that cannot be used ends the start."""
+        store = TlsStore(
+            self._loop,
+            self._settings.tls(name.upper()),
+            name=name,
+            hosts=hosts,
+            tell=self._events,
+            client_auth=client_auth,
+            both_ways=both_ways,
+        )
+        store.load()
+        store.start()
+        self._stores.append(store)
+        self._ends.append(store.stop)
+        return store
+
     async def _listen(self) -> None:
         """Peers first, clients last: a client that can connect finds a complete replica."""
         settings, loop = self._settings, self._loop
@@ -221,8 +290,10 @@ class Replica:
         if settings.admin_token_file is not None:
             token = TokenFile(settings.admin_token_file, loop)
             levels = LogLevels(settings.log_level)
-            admin = AdminApi(self._node, self._drain, token, levels, version=version("muster"))
+            release = version("muster")
+            admin = AdminApi(self._node, self._drain, token, levels, version=release, certificates=self.certificates)
             await self._serve(admin.application(), settings.admin_listener, "the admin API")
+        handshakes = Handshakes(loop.asyncio_loop)
         for listener in settings.listeners:
             clients = ClientListener(
                 loop.asyncio_loop,
@@ -235,6 +306,7 @@ class Replica:
                 tell=self._events,
                 meter=self._requests,
                 sasl=settings.sasl(listener.name),
+                tls=self._tls_of(listener.name, handshakes),
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
@@ -269,6 +341,14 @@ class Replica:
 
         deadline_ms = self._loop.monotonic_ms() + FIRST_USERS_MS
         self._node.submit(command, deadline_ms=deadline_ms, done=answered)
+
+    def _tls_of(self, listener: str, handshakes: Handshakes) -> ClientTls | None:
+        settings = self._settings
+        if not settings.security_protocol(listener).tls:
+            return None
+        hosts = [one.host for one in settings.advertised_listeners if one.name == listener]
+        rules = principal_rules(settings.tls(listener).principal_rules)
+        return ClientTls(self._tls_store(listener, hosts), rules, handshakes)
 
     def _watch_readiness(self, before: tuple[str, ...]) -> None:
         """Log what this replica waits for, and when it is ready."""
@@ -380,6 +460,10 @@ class Replica:
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
         return self._loop.queue_seconds()
+
+    def certificates(self) -> tuple[TlsStatus, ...]:
+        """Of listeners with TLS."""
+        return tuple(store.status() for store in self._stores)
 
     # -- admin.request_metrics.RequestView -------------------------------------------------------------------------
 

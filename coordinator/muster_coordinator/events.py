@@ -408,6 +408,41 @@ CONNECTION_FAILED = EventKind(
     ("listener", "peer", "why"),
     "This replica closed a client's connection: the bytes were not a request, or a handler refused it that way.",
 )
+TLS_LOADED = EventKind(
+    "certificate loaded",
+    Room.CLIENTS,
+    Level.INFO,
+    ("listener", "subject", "expires_s"),
+    "The files of a listener's TLS have changed, and new connections use what they hold now.",
+)
+TLS_REFUSED = EventKind(
+    "certificate refused",
+    Room.CLIENTS,
+    Level.WARNING,
+    ("listener", "why"),
+    "The files of a listener's TLS have changed and cannot be used; what was loaded before stays in use.",
+)
+PEERS_OPEN = EventKind(
+    "peers are not authenticated",
+    Room.RAFT,
+    Level.WARNING,
+    ("address",),
+    "The peer port is not on loopback, and whoever reaches it may call itself a replica: set `muster.peer.security`.",
+)
+PEER_SECRETS_LOADED = EventKind(
+    "peer secret changed",
+    Room.RAFT,
+    Level.INFO,
+    ("secrets",),
+    "The file of the peer links' secret has changed; so many secrets are in force.",
+)
+PEER_SECRETS_REFUSED = EventKind(
+    "peer secret refused",
+    Room.RAFT,
+    Level.WARNING,
+    ("why",),
+    "The file of the peer links' secret cannot be used; the secrets before stay in force.",
+)
 
 AUTHENTICATION_FAILED = EventKind(
     "authentication failed",
@@ -470,4 +505,9 @@ KINDS = (
     CONNECTION_FAILED,
     AUTHENTICATION_FAILED,
     USER_REVOKED,
+    TLS_LOADED,
+    TLS_REFUSED,
+    PEERS_OPEN,
+    PEER_SECRETS_LOADED,
+    PEER_SECRETS_REFUSED,
 )

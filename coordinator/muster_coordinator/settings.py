@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muster_coordinator import sasl_settings
+from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
 from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.errors import CallerError
@@ -39,6 +40,7 @@ from muster_coordinator.limits import (
     WAL_BYTES_MAX,
     WAL_FILE_BYTES,
 )
+from muster_coordinator.links.peer_auth import Method, parse_methods
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
@@ -46,6 +48,7 @@ from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.storage import limits as storage_limits
+from muster_coordinator.tls_settings import TlsKeys, listener_values, shown
 
 
 class ConfigError(CallerError):
@@ -163,10 +166,6 @@ def _some_listeners(text: str) -> tuple[Listener, ...]:
     return found
 
 
-_PROTOCOLS = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
-"""Served so far."""
-
-
 def _protocol_map(text: str) -> dict[str, SecurityProtocol]:
     found: dict[str, SecurityProtocol] = {}
     for part in filter(None, (item.strip() for item in text.split(","))):
@@ -175,8 +174,6 @@ def _protocol_map(text: str) -> dict[str, SecurityProtocol]:
             raise ValueError(f"{part!r} is not NAME:PROTOCOL")
         if protocol.upper() not in SecurityProtocol.__members__:
             raise ValueError(f"{protocol} is none of {', '.join(SecurityProtocol.__members__)}")
-        if SecurityProtocol[protocol.upper()] not in _PROTOCOLS:
-            raise ValueError(f"{protocol} is not supported, only {', '.join(item.name for item in _PROTOCOLS)} is")
         found[name.strip().upper()] = SecurityProtocol[protocol.upper()]
     return found
 
@@ -212,7 +209,7 @@ _MS = _integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -252,7 +249,10 @@ class Settings:
         "address in `listeners`.",
     )
     protocol_map: dict[str, SecurityProtocol] = _key(
-        "listener.security.protocol.map", _protocol_map, "", "PLAINTEXT or SASL_PLAINTEXT, as NAME:PROTOCOL."
+        "listener.security.protocol.map",
+        _protocol_map,
+        "",
+        "NAME:PROTOCOL of listeners: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; PLAINTEXT where a name is left out.",
     )
     peer_listener: tuple[str, int] | None = _key(
         "muster.peer.listener",
@@ -265,6 +265,26 @@ class Settings:
         _optional(parse_address),
         "",
         "Address given to peers by a replica that is not in `controller.quorum.voters`. Empty: its bind address.",
+    )
+    peer_security: Method = _key(
+        "muster.peer.security",
+        lambda text: parse_methods(text)[0],
+        "none",
+        "How this replica dials others, and what it accepts from them: none, secret (`muster.peer.secret.file`) or tls "
+        "(`listener.name.peer.ssl.*` or `ssl.*`, certificates both ways).",
+    )
+    peer_accepts: tuple[Method, ...] = _key(
+        "muster.peer.security.accept",
+        lambda text: parse_methods(text) if text else (),
+        "",
+        "What it accepts besides, while a cluster changes from one to another: a list of none, secret, tls.",
+    )
+    peer_secret_file: Path | None = _key(
+        "muster.peer.secret.file",
+        _optional(_path),
+        "",
+        "File with the secret of all replicas, 32 bytes at least, and while it changes the one before in a second "
+        "line. It is read again when it changes.",
     )
     probe_listener: tuple[str, int] = _key(
         "muster.probe.listener", parse_address, "127.0.0.1:8080", f"Address of /livez, /readyz, /metrics, {_PORT_TEXT}"
@@ -638,7 +658,7 @@ class Settings:
     """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
 
     def __post_init__(self) -> None:
-        for check in (_check_voters, _check_listeners, _check_relations):
+        for check in (_check_voters, _check_listeners, _check_relations, _check_tls):
             check(self)
 
     @property
@@ -656,6 +676,23 @@ class Settings:
     def listens_for_peers(self) -> bool:
         """The only replica of a cluster may be joined by others, if its configuration says where (ADR 45)."""
         return bool(self.voters) or self.peer_listener is not None
+
+    @property
+    def peer_address(self) -> tuple[str, int]:
+        """Where others dial this replica."""
+        return self.peers.get(BrokerId(self.node_id)) or self.peer_advertised or self.peer_bind
+
+    @property
+    def peer_methods(self) -> frozenset[Method]:
+        """All that is spoken or accepted between replicas."""
+        return frozenset({self.peer_security, *self.peer_accepts})
+
+    @property
+    def peers_open(self) -> bool:
+        """May whoever reaches the peer port call itself a replica?"""
+        host = self.peer_bind[0]
+        local = host in ("localhost", "::1") or host.startswith("127.")
+        return self.listens_for_peers and not local and Method.NONE in self.peer_methods
 
     @property
     def joins(self) -> bool:
@@ -749,6 +786,18 @@ def _check_listeners(settings: Settings) -> None:
             raise ConfigError(f"listener {listener.name} offers OAUTHBEARER: {lacking} is needed")
 
 
+def _check_tls(settings: Settings) -> None:
+    protocols = {listener.name: settings.security_protocol(listener.name) for listener in settings.listeners}
+    encrypts = {name: protocol.tls for name, protocol in protocols.items()}
+    if Method.SECRET in settings.peer_methods and settings.peer_secret_file is None:
+        raise ConfigError("muster.peer.security=secret needs muster.peer.secret.file")
+    if Method.TLS in settings.peer_methods:
+        encrypts[PEER_LISTENER.upper()] = True
+    problem = settings.tls_problem(encrypts)
+    if problem is not None:
+        raise ConfigError(problem)
+
+
 def _check_relations(settings: Settings) -> None:
     if settings.group_session_timeout_min_ms > settings.group_session_timeout_max_ms:
         raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
@@ -771,8 +820,12 @@ def settings_of(values: Mapping[str, str]) -> Settings:
     """The settings in a parsed file. Raises `ConfigError` that names the first wrong key."""
     known = {item.metadata["key"]: item for item in fields(Settings) if item.metadata}
     arguments: dict[str, Any] = {}
-    of_listeners = {key: text for key, text in values.items() if key.startswith(sasl_settings.PREFIX)}
-    values = {key: text for key, text in values.items() if key not in of_listeners}
+    try:
+        values, tls_of_listeners = listener_values(values)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    sasl_of_listeners = {key: text for key, text in values.items() if key.startswith(sasl_settings.PREFIX)}
+    values = {key: text for key, text in values.items() if key not in sasl_of_listeners}
     for key, text in values.items():
         item = known.get(key)
         if item is None:
@@ -781,12 +834,13 @@ def settings_of(values: Mapping[str, str]) -> Settings:
         try:
             arguments[item.name] = item.metadata["parse"](text.strip())
         except ValueError as error:
-            raise ConfigError(f"{key}={text}: {error}") from error
+            raise ConfigError(f"{key}{shown(item.metadata, text)}: {error}") from error
     for item in known.values():
         if item.name not in arguments and item.default_factory is MISSING:
             raise ConfigError(f"{item.metadata['key']} must be set")
     texts = {key: item.metadata["default"] for key, item in known.items()} | dict(values)
-    return Settings(**arguments, texts=texts, listener_texts=of_listeners)
+    texts = {key: text for key, text in texts.items() if not known[key].metadata.get("secret")}
+    return Settings(**arguments, texts=texts, listener_texts=sasl_of_listeners, of_listeners=tls_of_listeners)
 
 
 def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
@@ -802,5 +856,5 @@ def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> S
 
 def key_docs() -> list[KeyDoc]:
     """All keys in the order of the file's sections, for docs/configuration.md."""
-    rows = [item.metadata for item in fields(Settings) if item.metadata]
+    rows = sorted((item.metadata for item in fields(Settings) if item.metadata), key=lambda row: "listener" in row)
     return [KeyDoc(row["key"], row["default"], row["text"]) for row in rows]

@@ -24,6 +24,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.runtime.clients import ClientStats
+from muster_coordinator.runtime.tls_store import TlsStatus
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.versions import VERSIONS, Api
 from prometheus_client import CollectorRegistry
@@ -66,7 +67,7 @@ class Requests:
         self.read.note_error(Api.HEARTBEAT, 32_000)
         self.read.in_flight = 5
         self.read.held_bytes = 70_000
-        self.stats = ClientStats(connections=2, accepted=9, idle=3, bytes_in=100)
+        self.stats = ClientStats(connections=2, accepted=9, idle=3, handshakes=4, bytes_in=100)
 
     def clients(self) -> Mapping[str, ClientStats]:
         return {"PLAINTEXT": self.stats, "OTHER": ClientStats(connections=1)}
@@ -82,6 +83,12 @@ class Requests:
 
     def authentications(self) -> Mapping[tuple[str, str, str], int]:
         return {("PLAINTEXT", "SCRAM-SHA-256", "failed"): 4}
+
+    def certificates(self) -> tuple[TlsStatus, ...]:
+        return (
+            TlsStatus("SSL", "CN=x", 1_000, 43_200, 3, 2, "expired"),
+            TlsStatus("OTHER", "CN=y", 9, -86_400, 1, 0, None),
+        )
 
 
 class Process:
@@ -237,6 +244,15 @@ def test_a_group_that_nobody_ever_joined_has_had_no_rebalance() -> None:
     """Its generation is -1, as Kafka's is."""
     found = counters([GroupSample("g", "Empty", 0, -1, None)])
     assert found["muster_consumer_group_rebalances_total", (("group", "g"),)] == 0
+
+
+def test_a_certificate_has_its_days_and_whether_it_is_stale() -> None:
+    values = scrape()
+    ssl, other = (("listener", "SSL"),), (("listener", "OTHER"),)
+    assert (values["muster_certificate_left_days", ssl], values["muster_certificate_left_days", other]) == (0.5, -1)
+    assert (values["muster_certificate_stale", ssl], values["muster_certificate_stale", other]) == (1, 0)
+    assert values["muster_certificate_loads_total", (*ssl, ("result", "taken"))] == 3
+    assert values["muster_certificate_loads_total", (*ssl, ("result", "refused"))] == 2
 
 
 def test_the_page_holds_every_promised_metric() -> None:
@@ -423,6 +439,7 @@ def test_listeners_have_a_metric_for_each_meaning_and_the_old_one_for_one_releas
     assert (values["muster_client_connections", one], values["muster_client_connections", other]) == (2, 1)
     assert values["muster_client_connections_accepted_total", one] == 9
     assert values["muster_client_connections_closed_total", (*one, ("reason", "idle"))] == 3
+    assert values["muster_client_connections_closed_total", (*one, ("reason", "handshake"))] == 4
     assert values["muster_client_received_bytes_total", one] == 100
     old = {labels: value for (name, labels), value in values.items() if name == "muster_client"}
     assert {dict(labels)["what"] for labels in old} == OF_RELEASE_0_1, "what is new has a metric of its own only"

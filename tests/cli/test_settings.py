@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from muster_coordinator.controller.image import PEER_LISTENER
+from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.sasl_settings import of_listener
@@ -143,7 +144,6 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("listeners", "A://h:1,A://h:2", "comes twice"),
         ("listeners", "A://h:70000", "not host:port"),
         ("listeners", "A://fe80::1:9092", "brackets"),
-        ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL", "SASL_SSL is not supported"),
         ("listener.security.protocol.map", "PLAINTEXT:TLS", "TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
@@ -358,6 +358,20 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 
 
 KAFKAS = {
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
     "advertised.listeners",
     "auto.create.topics.enable",
     "broker.rack",
@@ -414,3 +428,92 @@ def test_every_key_is_documented_once_and_ours_say_that_they_are() -> None:
     assert len(set(keys)) == len(keys) > 40
     unknown = {key for key in keys if not key.startswith("muster.")} - KAFKAS - {"topics.mode", "shutdown.grace.ms"}
     assert not unknown, "a key that Kafka has not begins with muster.; one that it has is named in KAFKAS"
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+ENCRYPTED = {
+    "listeners": "INSIDE://127.0.0.1:1,OUTSIDE://127.0.0.1:2",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL",
+    "ssl.keystore.location": "/all.pem",
+    "ssl.key.password": "canary-1",
+}
+
+
+def test_a_listeners_own_keys_stand_before_those_of_all() -> None:
+    found = settings_of(
+        MINIMAL
+        | ENCRYPTED
+        | {
+            "listener.name.outside.ssl.keystore.certificate.chain": "/tls.crt",
+            "listener.name.outside.ssl.keystore.key": "/tls.key",
+            "listener.name.outside.ssl.client.auth": "required",
+            "listener.name.outside.ssl.truststore.location": "/ca.crt",
+            "listener.name.outside.ssl.truststore.password": "canary-2",
+            "ssl.enabled.protocols": "TLSv1.3",
+        }
+    )
+    outside, inside = found.tls("OUTSIDE"), found.tls("INSIDE")
+    assert (outside.keystore_chain, outside.keystore_key) == ("/tls.crt", "/tls.key")
+    assert (outside.client_auth.value, inside.client_auth.value) == ("required", "none")
+    assert (inside.keystore_location, outside.protocols) == (Path("/all.pem"), ("TLSv1.3",))
+    assert (found.security_protocol("OUTSIDE"), found.security_protocol("INSIDE")) == (
+        SecurityProtocol.SSL,
+        SecurityProtocol.PLAINTEXT,
+    )
+    for shown in (repr(found), repr(outside), str(dict(found.texts))):
+        assert "canary" not in shown
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"ssl.keystore.type": "JKS"}, "keytool -importkeystore"),
+        ({"listener.name.outside.ssl.truststore.type": "jks"}, "keytool -importkeystore"),
+        ({"ssl.keystore.type": "DER"}, "not one of PEM, PKCS12"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "not safe"),
+        ({"ssl.enabled.protocols": ""}, "not safe"),
+        ({"ssl.client.auth": "maybe"}, "not one of none, requested, required"),
+        ({"ssl.client.auth": "required"}, "listener OUTSIDE: ssl.client.auth=required needs ssl.truststore.location"),
+        ({"ssl.principal.mapping.rules": "DEFAULT/L"}, "invalid rule 'DEFAULT/L'"),
+        ({"ssl.keystore.location": ""}, "listener OUTSIDE needs a key"),
+        ({"listener.name.nobody.ssl.client.auth": "none"}, "listener.name.nobody. names a listener that is not"),
+        ({"listener.name.outside.node.id": "1"}, "unknown key listener.name.outside.node.id"),
+    ],
+)
+def test_a_key_of_tls_that_cannot_be_meant_is_refused(keys: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
+        settings_of(MINIMAL | ENCRYPTED | keys)
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+
+VOTERS = {"controller.quorum.voters": "0@broker-0:9093,1@broker-1:9093,2@broker-2:9093"}
+
+
+def test_peers_are_open_until_a_setting_closes_them() -> None:
+    assert not settings_of(MINIMAL).peers_open, "nobody is let in"
+    for host, is_open in (("localhost", False), ("127.0.0.2", False), ("[::1]", False), ("broker-0", True)):
+        assert settings_of(MINIMAL | {"muster.peer.listener": f"{host}:9093"}).peers_open is is_open
+    assert settings_of(MINIMAL | VOTERS).peers_open
+    assert settings_of(MINIMAL | VOTERS | {"muster.peer.listener": "0.0.0.0:9093"}).peers_open
+    secret = {"muster.peer.security": "secret", "muster.peer.secret.file": "/s"}
+    assert not settings_of(MINIMAL | VOTERS | secret).peers_open
+    both = settings_of(MINIMAL | VOTERS | secret | {"muster.peer.security.accept": "none"})
+    assert both.peers_open
+    assert both.peer_methods == {Method.NONE, Method.SECRET}
+    assert both.peer_address == ("broker-0", 9093)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"muster.peer.security": "secret"}, "needs muster.peer.secret.file"),
+        ({"muster.peer.security.accept": "none,secret"}, "needs muster.peer.secret.file"),
+        ({"muster.peer.security": "tls"}, "listener PEER needs a key"),
+        ({"muster.peer.security": "mtls"}, "not of none, secret, tls"),
+    ],
+)
+def test_peers_that_could_not_be_known_are_refused(keys: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        settings_of(MINIMAL | VOTERS | keys)

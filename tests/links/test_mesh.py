@@ -10,6 +10,7 @@ from muster_coordinator.links.channels import APPEND, CONTROL
 from muster_coordinator.links.handshake import Handshake
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.links.peer_auth import NONCE_BYTES, PeerAuth
 
 from tests.sim.loop import SimLoop, World
 
@@ -85,6 +86,8 @@ class Node:
             rand=net.world.rand,
             dialler=self,
             notice=lambda event, peer, detail: self.notices.append(f"{event}: {detail}"),
+            auth=lambda: net.auths.get(broker, PeerAuth()),
+            nonce=lambda: net.world.rand.randbytes(NONCE_BYTES),
         )
         self.mesh.set_hello(b"hello of %d" % broker)
 
@@ -118,6 +121,7 @@ class FakeNet:
         self.dials: list[tuple[BrokerId, BrokerId]] = []
         self.cut: set[tuple[BrokerId, BrokerId]] = set()
         self.runs = 100
+        self.auths: dict[BrokerId, PeerAuth] = {}
 
     def start(self, broker: BrokerId, peers: list[BrokerId]) -> Node:
         self.runs += 1

@@ -40,6 +40,7 @@ class Replica:
     def __init__(self, loop: AsyncLoop, broker: BrokerId, addresses: dict[BrokerId, tuple[str, int]]) -> None:
         self.sink = Sink()
         run, rand = random.getrandbits(64), random.Random(1)
+        self.rand = rand
         self.tcp = TcpPeers(
             loop.asyncio_loop,
             addresses,

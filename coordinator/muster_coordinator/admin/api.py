@@ -7,7 +7,7 @@ another replica leads is answered 421 with the coordinator's id and admin addres
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
@@ -21,13 +21,14 @@ from muster_coordinator.admin.replacement import Replacement
 from muster_coordinator.admin.replication import Replication
 from muster_coordinator.admin.status import (
     Json,
+    certificate_document,
     group_document,
     names_of_groups,
     partition_document,
     status_document,
 )
 from muster_coordinator.admin.stopped_entries import StoppedEntries
-from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.admin.view import AdminReplica, CertificateStatus
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.errors import Code
@@ -56,12 +57,20 @@ class AdminApi:
     """Handlers over one replica. `application()` gives the aiohttp application."""
 
     def __init__(
-        self, replica: AdminReplica, drain: Drain, token: TokenFile, levels: LevelControl, *, version: str
+        self,
+        replica: AdminReplica,
+        drain: Drain,
+        token: TokenFile,
+        levels: LevelControl,
+        *,
+        version: str,
+        certificates: Callable[[], Sequence[CertificateStatus]] = tuple,
     ) -> None:
         self._replica = replica
         self._drain = drain
         self._token = token
         self._version = version
+        self._certificates = certificates
         self._stopped_entries = StoppedEntries(replica)
         self._replacement = Replacement(replica)
         self._balancing = Balancing(replica)
@@ -107,6 +116,7 @@ class AdminApi:
         document = status_document(
             self._replica, self._drain, version=self._version, uptime_ms=now_ms - self._started_ms
         )
+        document["certificates"] = [certificate_document(one) for one in self._certificates()]
         return web.json_response(document)
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:

@@ -5,13 +5,14 @@ API that was never requested has no times and no errors. Repeated heartbeats are
 bucket of their API: they always take less (`wire.request_meter`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from muster_coordinator.admin.view import CertificateStatus
 from muster_coordinator.errors import Code
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.versions import Api
@@ -26,6 +27,7 @@ class ListenerStats(Protocol):
     failed: int
     slow: int
     idle: int
+    handshakes: int
     requests: int
     bytes_in: int
     bytes_out: int
@@ -54,6 +56,10 @@ class RequestView(Protocol):
         """(listener, mechanism, result) -> how often."""
         ...
 
+    def certificates(self) -> Sequence[CertificateStatus]:
+        """Of listeners with TLS."""
+        ...
+
 
 class RequestCollector(Collector):
     """Register with a `CollectorRegistry`."""
@@ -75,6 +81,28 @@ class RequestCollector(Collector):
         for labels, count in sorted(self._view.authentications().items()):
             shown.add_metric(list(labels), count)
         yield shown
+        yield from self._certificates()
+
+    def _certificates(self) -> Iterator[Metric]:
+        left = GaugeMetricFamily(
+            "muster_certificate_left_days",
+            "Until the first certificate of a listener's chain expires; negative: it has expired.",
+            labels=["listener"],
+        )
+        stale = GaugeMetricFamily(
+            "muster_certificate_stale", "1: the files hold something that is not used.", labels=["listener"]
+        )
+        loads = CounterMetricFamily(
+            "muster_certificate_loads",
+            "Contents of the files that were taken or refused.",
+            labels=["listener", "result"],
+        )
+        for one in self._view.certificates():
+            left.add_metric([one.name], one.left_s / 86_400)
+            stale.add_metric([one.name], one.problem is not None)
+            loads.add_metric([one.name, "taken"], one.loaded)
+            loads.add_metric([one.name, "refused"], one.refused)
+        yield from (left, stale, loads)
 
     def _requests(self) -> Iterator[Metric]:
         meter = self._view.meter()
@@ -154,7 +182,12 @@ def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
     closed = CounterMetricFamily(
         "muster_client_connections_closed", "Connections closed by this replica.", labels=["listener", "reason"]
     )
-    for reason, value in (("failed", stats.failed), ("slow", stats.slow), ("idle", stats.idle)):
+    for reason, value in (
+        ("failed", stats.failed),
+        ("slow", stats.slow),
+        ("idle", stats.idle),
+        ("handshake", stats.handshakes),
+    ):
         closed.add_metric([listener, reason], value)
     yield closed
     yield _before(listener, stats)

@@ -7,7 +7,7 @@ import base64
 from typing import Any
 
 from muster_coordinator.admin.drain import Drain
-from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.admin.view import AdminReplica, CertificateStatus
 from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, observers
 from muster_coordinator.errors import MusterError
 from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
@@ -50,6 +50,17 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
             {"raft_group": one.group, "partition": one.partition, "reason": one.reason}
             for one in replica.copies_without_room()
         ],
+    }
+
+
+def certificate_document(one: CertificateStatus) -> Json:
+    """The certificate of one listener; `problem` says why what its files hold now is not used."""
+    return {
+        "listener": one.name,
+        "subject": one.subject,
+        "not_after_s": one.not_after_s,
+        "left_days": one.left_s // 86_400,
+        "problem": one.problem,
     }
 
 

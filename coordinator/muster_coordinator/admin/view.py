@@ -25,6 +25,25 @@ from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import Surface
 
 
+class CertificateStatus(Protocol):
+    """`runtime.tls_store.TlsStatus`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def not_after_s(self) -> int: ...
+    @property
+    def left_s(self) -> int: ...
+    @property
+    def loaded(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+    @property
+    def problem(self) -> str | None: ...
+
+
 class AdminReplica(Surface, Protocol):
     """A replica as the admin room sees it."""
 

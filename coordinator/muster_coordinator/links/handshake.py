@@ -6,8 +6,8 @@ link needs: magic, a common protocol version, a known authentication method. Sen
 `links.mesh`, because an address may lead to another broker after a pod was re-created.
 
 `run` is a number drawn at process start. It tells a restarted peer from a second link of the same process
-(`links.mesh`). It is not a secret and proves nothing: method NONE trusts the network, which is why peers bind
-loopback unless the config names an address (decision 28); mTLS or HMAC will take the next method number.
+(`links.mesh`). It is not a secret and proves nothing: method NONE trusts the network. With method SECRET a nonce
+follows, in the acceptor's record proofs too, and the dialler's proof is a record of its own (`links.peer_auth`).
 """
 
 import struct
@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.peer_auth import NONCE_BYTES, PROOF_BYTES, SECRETS_MAX, Method
 
 MAGIC = 0x4D53_5452
 VERSION_MIN = 1
 VERSION_MAX = 1
 """Version of the peer protocol (decision 16): frame layout and message codecs. A link uses the highest version that
 both sides know."""
-
-AUTH_NONE = 0
 
 _FIXED = struct.Struct(">IHHBQiiI")
 
@@ -37,7 +36,11 @@ class Handshake(NamedTuple):
     hello: bytes
     version_min: int = VERSION_MIN
     version_max: int = VERSION_MAX
-    auth: int = AUTH_NONE
+    auth: Method = Method.NONE
+    nonce: bytes = b""
+    """With method SECRET: 32 bytes that were never used before."""
+    proofs: bytes = b""
+    """Of the acceptor, with method SECRET; what they are over is this record without them."""
 
 
 def encode_handshake(record: Handshake) -> bytes:
@@ -52,7 +55,7 @@ def encode_handshake(record: Handshake) -> bytes:
         record.target,
         len(record.hello),
     )
-    return fixed + record.hello
+    return fixed + record.hello + record.nonce + record.proofs
 
 
 def decode_handshake(body: bytes) -> Handshake:
@@ -69,9 +72,16 @@ def decode_handshake(body: bytes) -> Handshake:
         raise WireError(
             f"the peer speaks protocol {version_min}-{version_max}, this replica {VERSION_MIN}-{VERSION_MAX}"
         )
-    if auth != AUTH_NONE:
+    if auth not in (Method.NONE, Method.SECRET):
         raise WireError(f"peer asks for authentication method {auth}")
-    hello = body[_FIXED.size : _FIXED.size + hello_bytes]
+    after = _FIXED.size + hello_bytes
+    hello = body[_FIXED.size : after]
     if len(hello) != hello_bytes:
         raise WireError("peer handshake is cut short")
-    return Handshake(BrokerId(sender), BrokerId(target), run, hello, version_min, version_max, auth)
+    found = Handshake(BrokerId(sender), BrokerId(target), run, hello, version_min, version_max, Method(auth))
+    if auth == Method.NONE:
+        return found
+    nonce = body[after : after + NONCE_BYTES]
+    if len(nonce) != NONCE_BYTES:
+        raise WireError("peer handshake is cut short")
+    return found._replace(nonce=nonce, proofs=body[after + NONCE_BYTES :][: SECRETS_MAX * PROOF_BYTES])

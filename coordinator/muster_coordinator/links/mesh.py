@@ -23,8 +23,9 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import LINK_HELLO_BYTES_MAX, LINK_REDIAL_GRACE_MS
 from muster_coordinator.links import limits
-from muster_coordinator.links.handshake import Handshake
+from muster_coordinator.links.handshake import Handshake, encode_handshake
 from muster_coordinator.links.link import Link, LinkState, Wire
+from muster_coordinator.links.peer_auth import Method, PeerAuth, Role, proofs, proves
 from muster_coordinator.ports import Loop, PeerSink, Rand, Timer
 
 
@@ -96,13 +97,18 @@ class Mesh:
         rand: Rand,
         dialler: Dialler,
         notice: Callable[[str, BrokerId | None, str], None] = _no_notice,
+        auth: Callable[[], PeerAuth] = PeerAuth,
+        nonce: Callable[[], bytes] = bytes,
     ) -> None:
+        """`auth`: asked for each connection, since secrets change; `nonce`: 32 bytes that nobody can foresee."""
         self._broker = broker
         self._run = run
         self._loop = loop
         self._rand = rand
         self._dialler = dialler
         self._notice = notice
+        self._auth = auth
+        self._nonce = nonce
         self._peers = {peer: _Peer(peer, located=True) for peer in peers if peer != broker}
         self._by_link: dict[Link, _Peer] = {}
         self._handshaking: dict[Link, Timer] = {}
@@ -172,25 +178,26 @@ class Mesh:
         self._handshaking.clear()
         self._by_link.clear()
 
-    def accepted(self, wire: Wire) -> Link | None:
+    def accepted(self, wire: Wire, speaks_for: Callable[[BrokerId], bool] | None = None) -> Link | None:
         """A connection was accepted; its sender is unknown until its handshake. None: LINK_HANDSHAKES_MAX connections
         wait for a handshake already, or the mesh is stopped; close this one."""
         if self._sink is None or len(self._handshaking) >= limits.LINK_HANDSHAKES_MAX:
             return None
-        link = Link(self, wire, dialled=False)
+        link = Link(self, wire, dialled=False, speaks_for=speaks_for)
         deadline = self._loop.monotonic_ms() + limits.LINK_HANDSHAKE_TIMEOUT_MS
         self._handshaking[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "sent no handshake"))
         return link
 
-    def dial_connected(self, peer: BrokerId, wire: Wire) -> Link:
+    def dial_connected(self, peer: BrokerId, wire: Wire, speaks_for: Callable[[BrokerId], bool] | None = None) -> Link:
         """The dial of `peer` connected."""
         record = self._peers[peer]
         assert record.attempt is not None, "only a dial that is under way connects"
         record.attempt = None
-        link = Link(self, wire, dialled=True)
+        link = Link(self, wire, dialled=True, speaks_for=speaks_for)
         record.dialling = link
         self._by_link[link] = record
-        link.greet(self._own_handshake(peer))
+        method = Method.SECRET if self._auth().speaks is Method.SECRET else Method.NONE
+        link.greet(self._own_handshake(peer, method))
         return link
 
     def dial_failed(self, peer: BrokerId) -> None:
@@ -235,18 +242,66 @@ class Mesh:
             self._sink.peer_message(self._by_link[link].broker, channel, body)
 
     def greeted(self, link: Link, handshake: Handshake) -> None:
+        refusal = self._refusal(link, handshake)
+        if refusal is not None:
+            self._refuse(link, None, refusal)
+        elif handshake.auth is Method.SECRET and not link.dialled:
+            self._ask_for_proof(link, handshake)
+        elif not link.dialled:
+            self._admit(link, handshake)
+        else:
+            self._greeted_by_acceptor(link, self._peers[handshake.sender], handshake)
+
+    def _refusal(self, link: Link, handshake: Handshake) -> str | None:
+        """Why this handshake is not listened to."""
+        auth, sender = self._auth(), handshake.sender
+        known = sender in self._peers or (not link.dialled and self._may_be(sender))
+        if handshake.target != self._broker or not known:
+            return f"broker {sender} wants broker {handshake.target}, this is broker {self._broker}"
+        method = Method.TLS if link.speaks_for is not None else handshake.auth
+        if link.dialled:
+            asked = Method.TLS if link.speaks_for is not None else link.own.auth if link.own is not None else None
+            if method is not asked:
+                return f"broker {sender} answers with authentication method {method.name}"
+        elif method not in auth.accepts:
+            return f"broker {sender} comes with authentication method {method.name}, which is not accepted here"
+        if link.speaks_for is not None and not link.speaks_for(sender):
+            return f"the certificate is not of broker {sender}"
+        return None
+
+    def _ask_for_proof(self, link: Link, handshake: Handshake) -> None:
         record = self._peers.get(handshake.sender)
-        if record is None and handshake.target == self._broker and not link.dialled and self._may_be(handshake.sender):
-            record = self._add(handshake.sender)
-        if handshake.target != self._broker or record is None:
-            detail = f"broker {handshake.sender} wants broker {handshake.target}, this is broker {self._broker}"
-            self._refuse(link, None, detail)
-        elif link.dialled:
-            self._greeted_by_acceptor(link, record, handshake)
+        if record is not None and not self._accepts(record, handshake):
+            self._refuse(link, record.broker, "crossed with this side's dial")
+            return
+        own = self._own_handshake(handshake.sender, Method.SECRET)
+        said = encode_handshake(handshake._replace(proofs=b"")), encode_handshake(own)
+        link.peer = handshake
+        link.greet(own._replace(proofs=proofs(self._auth().secrets, Role.ACCEPTOR, *said)))
+        link.expect_proof()
+
+    def proved(self, link: Link, proof: bytes) -> None:
+        own, peer = link.own, link.peer
+        if own is None or peer is None:
+            self._refuse(link, None, "a proof that nobody asked for")
+            return
+        said = encode_handshake(peer._replace(proofs=b"")), encode_handshake(own._replace(proofs=b""))
+        if proves(proof, self._auth().secrets, Role.DIALLER, *said):
+            link.peer = None
+            self._admit(link, peer)
+        else:
+            self._refuse(link, None, f"who calls itself broker {peer.sender} does not know the secret")
+
+    def _admit(self, link: Link, handshake: Handshake) -> None:
+        """Of what is known of it now, take the dialler's link or not."""
+        record = self._peers.get(handshake.sender) or self._add(handshake.sender)
+        if record is None:
+            self._refuse(link, None, f"there are {limits.LINK_PEERS_MAX} peers, the most there may be")
         elif self._accepts(record, handshake):
             self._handshaking.pop(link).cancel()
             self._by_link[link] = record
-            link.greet(self._own_handshake(handshake.sender))
+            if link.own is None:
+                link.greet(self._own_handshake(handshake.sender, Method.NONE))
             self._establish(link, record, handshake)
         else:
             self._refuse(link, record.broker, "crossed with this side's dial")
@@ -256,10 +311,24 @@ class Mesh:
 
     def _greeted_by_acceptor(self, link: Link, record: _Peer, handshake: Handshake) -> None:
         if record.dialling is link and self._by_link[link] is record:
+            if handshake.auth is Method.SECRET and not self._prove(link, handshake):
+                self._refuse(link, record.broker, f"broker {record.broker} does not know the secret")
+                return
             record.dialling = None
             self._establish(link, record, handshake)
         else:
             self._refuse(link, record.broker, "another broker answered")
+
+    def _prove(self, link: Link, handshake: Handshake) -> bool:
+        """Check the acceptor's proofs and send ours. False: it has proved nothing."""
+        own, secrets = link.own, self._auth().secrets
+        if own is None:
+            return False
+        said = encode_handshake(own), encode_handshake(handshake._replace(proofs=b""))
+        if not proves(handshake.proofs, secrets, Role.ACCEPTOR, *said):
+            return False
+        link.prove(proofs(secrets, Role.DIALLER, *said))
+        return True
 
     def _accepts(self, record: _Peer, handshake: Handshake) -> bool:
         """Whether to accept a dial of this peer (rules: module docstring)."""
@@ -363,8 +432,9 @@ class Mesh:
         self._notice("peer_link_refused", peer, detail)
         self.closed(link)
 
-    def _own_handshake(self, target: BrokerId) -> Handshake:
-        return Handshake(self._broker, target, self._run, self._hello)
+    def _own_handshake(self, target: BrokerId, method: Method) -> Handshake:
+        nonce = self._nonce() if method is Method.SECRET else b""
+        return Handshake(self._broker, target, self._run, self._hello, auth=method, nonce=nonce)
 
     def _peer_of(self, link: Link) -> BrokerId | None:
         record = self._by_link.get(link)

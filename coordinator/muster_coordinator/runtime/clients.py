@@ -10,12 +10,12 @@
 * Limits: connections, accepts per second (a connection above the rate waits unread and is refused only if it would
   wait too long), incomplete frames and untaken answers over all connections, idle time. Limits per address are off by
   default (decision 24): after a failover thousands of clients behind one NAT must reconnect within seconds.
-
+* On a listener with TLS an admitted connection handshakes first (`tls_connection`), which counts as a connection; then
+  it is a client as any other, known by its certificate if it has shown one.
 * On a listener that asks who its clients are, a connection whose client has not shown it in time is closed, and so is
-one
-  whose user was deleted.
+  one whose user was deleted.
 
-What it does not do: TLS, judge credentials, or know the meaning of requests (`api`).
+What it does not do: judge credentials, or know the meaning of requests (`api`).
 """
 
 import asyncio
@@ -28,15 +28,19 @@ from typing import cast
 
 from typing_extensions import override
 
-from muster_coordinator.errors import EnvironmentFault
+from muster_coordinator.errors import CallerError, EnvironmentFault, WireError
 from muster_coordinator.events import CONNECTION_FAILED, USER_REVOKED, Event, Tell, untold
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, KIB, MIB
 from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.runtime import limits
+from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
+from muster_coordinator.runtime.tls_files import subject_of
+from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.runtime.turns import Turns
+from muster_coordinator.security.principal_mapping import PrincipalRules
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.codecs import preload
-from muster_coordinator.wire.connection import Connection, Handle, State
+from muster_coordinator.wire.connection import ANONYMOUS, Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
 from muster_coordinator.wire.request_meter import RequestMeter
 
@@ -66,6 +70,8 @@ class ClientStats:
     """Connections closed because they did not take their answers, or exceeded a sum over all connections."""
     idle: int = 0
     """Connections closed after the idle time."""
+    handshakes: int = 0
+    """Connections closed because their TLS handshake failed or took too long."""
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
@@ -85,6 +91,15 @@ class ClientLimits:
     idle_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """How a listener encrypts."""
+
+    store: TlsStore
+    rules: PrincipalRules
+    handshakes: Handshakes
+
+
 class ClientListener:
     """One named listener: call `listen`, later `close`. All calls are made on the loop's thread."""
 
@@ -100,9 +115,11 @@ class ClientListener:
         notice: Notice = unnoticed,
         tell: Tell = untold,
         meter: RequestMeter | None = None,
+        tls: ClientTls | None = None,
         sasl: ListenerSasl | None = None,
     ) -> None:
         self.meter = meter
+        self.tls = tls
         self.sasl = sasl
         self.notice = notice
         self.tell = tell
@@ -114,7 +131,7 @@ class ClientListener:
         self.limits = client_limits
         self.stats = ClientStats()
         self._server: asyncio.Server | None = None
-        self._clients: set[_Client] = set()
+        self._clients: set[_Client | _Handshaking] = set()
         self._per_address: Counter[str] = Counter()
         self.turns = Turns(clock, loop.call_soon)
         self._dirty: list[_Client] = []
@@ -156,7 +173,8 @@ class ClientListener:
         """Close the connections of users for whom `holds` is false, a part of them in each turn."""
         if self.sasl is None:
             return
-        clients = list(self._clients) if after is None else after
+        # One that handshakes has not said who it is: when it does, it is judged by what holds then.
+        clients = [one for one in self._clients if isinstance(one, _Client)] if after is None else after
         for client in clients[: limits.REVOKED_A_TURN_MAX]:
             session = client.connection.sasl
             if session is not None and session.user is not None and not holds(session):
@@ -185,11 +203,16 @@ class ClientListener:
         # A burst of up to a tenth of a second's accepts is read at once.
         return max(0.0, turn - now - 0.1)
 
-    def begun(self, client: "_Client") -> None:
+    def begun(self, client: "_Client | _Handshaking") -> None:
         """The connection that was admitted."""
         self._clients.add(client)
 
-    def gone(self, client: "_Client", address: str) -> None:
+    def greeted(self, handshaking: "_Handshaking", client: "_Client") -> None:
+        """The same connection, now encrypted."""
+        self._clients.discard(handshaking)
+        self._clients.add(client)
+
+    def gone(self, client: "_Client | _Handshaking", address: str) -> None:
         """Uncount an admitted connection that has ended."""
         self._clients.discard(client)
         self.stats.connections -= 1
@@ -243,16 +266,73 @@ class _Arrival(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        if self._listener.tls is not None:
+            self._listener.begun(_Handshaking(self._listener, self._listener.tls, transport, address, wait_seconds))
+            return
         client = _Client(self._listener, transport, address, wait_seconds)
         self._listener.begun(client)
         transport.set_protocol(client)
+
+
+class _Handshaking:
+    """An admitted connection of a listener with TLS, until it is a `_Client` or has ended."""
+
+    def __init__(
+        self, listener: ClientListener, tls: ClientTls, transport: asyncio.Transport, address: str, wait_seconds: float
+    ) -> None:
+        """`wait_seconds`: no handshake before."""
+        self._listener = listener
+        self._tls = tls
+        self._address = address
+        self._connection = TlsConnection(
+            transport, tls.store.server, tls.handshakes, ready=self._ready, failed=self._failed
+        )
+        transport.set_protocol(self._connection)
+        self._timer: asyncio.TimerHandle | None = None
+        if wait_seconds > 0:
+            transport.pause_reading()
+            self._timer = listener.loop.call_later(wait_seconds, self._connection.begin)
+        else:
+            self._connection.begin()
+
+    def _ready(self, connection: TlsConnection) -> "_Client | None":
+        der = connection.certificate
+        try:
+            principal = ANONYMOUS if der is None else f"User:{self._tls.rules.user(subject_of(der))}"
+        except (CallerError, WireError) as error:
+            self._failed(str(error))
+            return None
+        client = _Client(self._listener, connection, self._address, 0, principal)
+        self._listener.greeted(self, client)
+        return client
+
+    def _failed(self, why: str) -> None:
+        listener = self._listener
+        if self._timer is not None:
+            self._timer.cancel()
+        listener.stats.handshakes += 1
+        fields = {"listener": listener.name, "peer": self._address, "why": why}
+        listener.tell(Event(CONNECTION_FAILED, fields))
+        listener.gone(self, self._address)
+
+    def close(self) -> None:
+        """The listener stops: nobody waits for an answer."""
+        self._connection.give_up("the listener stops")
+
+    def abort(self) -> None:
+        self._connection.give_up("the listener stops")
 
 
 class _Client(asyncio.Protocol):
     """An admitted connection and its transport. It has ended when `connection` is CLOSED: the transport has gone."""
 
     def __init__(
-        self, listener: ClientListener, transport: asyncio.Transport, address: str, wait_seconds: float
+        self,
+        listener: ClientListener,
+        transport: asyncio.Transport,
+        address: str,
+        wait_seconds: float,
+        principal: str = ANONYMOUS,
     ) -> None:
         """`wait_seconds`: not read before."""
         self._listener = listener
@@ -270,6 +350,7 @@ class _Client(asyncio.Protocol):
             wake=self._wake,
             authenticated=listener.sasl is None,
             sasl=None if listener.sasl is None else SaslSession(listener.sasl),
+            principal=principal,
         )
         self._marked = False
         self._postponed = False

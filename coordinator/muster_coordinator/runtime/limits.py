@@ -1,6 +1,6 @@
 """Limits of sockets, of a turn of the loop, and of the log."""
 
-from muster_coordinator.limits import MIB
+from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.wire.limits import CONNECTION_TURN_MS_MAX
 
 CLIENTS_TURN_MS_MAX = 3
@@ -59,7 +59,24 @@ IO_QUEUES = (
     "transfer-source",
     "folders",
     "scrub",
+    "tls",
 )
 """One worker thread each. The WALs' two queues carry one fdatasync per turn; nothing slow may share them."""
 
+# TLS.
+TLS_QUEUE = "tls"
+"""Reads files of keys and certificates, which may lie on a volume that hangs."""
+TLS_LOOK_MS = 2_000
+"""How often they are read: a Secret's volume follows its Secret within a minute."""
+TLS_HANDSHAKE_MS = 10_000
+TLS_HANDSHAKES_MAX = 1_024
+"""Open at once in a process; each holds some 40 KiB. At 2,000 accepts a second an honest client has half a second."""
+TLS_HANDSHAKES_TURN_MS = 2
+"""Of one turn of the loop: one handshake with a key of 2,048 bits takes about one."""
+TLS_RECORD_BYTES = 16 * KIB
+"""Plain bytes of the largest record; OpenSSL's buffers keep the size that they once had, so they are fed this much."""
+TLS_IDLE_BYTES_MAX = 64 * KIB
+"""Memory of a connection that was served and rests; a test measures it."""
+
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX
+assert TLS_QUEUE in IO_QUEUES

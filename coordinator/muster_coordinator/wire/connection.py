@@ -47,6 +47,8 @@ _UNPACK_SIZE_AND_API = struct.Struct(">ih").unpack_from
 _PACK_SIZE_INTO = struct.Struct(">i").pack_into
 _SIZE_BYTES = 4
 _PEEK_BYTES = 6
+_TLS_RECORD = 0x1603
+"""How a TLS handshake begins; no frame is as large."""
 
 
 class State(Enum):
@@ -448,6 +450,8 @@ class Connection:
         if self.state is State.UNAUTHENTICATED:
             highest = limits.UNAUTHENTICATED_FRAME_BYTES_MAX
         if not FIRST_BYTES <= size <= highest:
+            if size >> 16 == _TLS_RECORD:
+                raise WireError("the client speaks TLS, this listener does not")
             raise WireError(f"frame of {size} bytes")
         return size
 

@@ -10,7 +10,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, login, settings, tell, text
+from tests.clients.members.protocol import commands, encrypted, login, settings, tell, text
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -50,6 +50,7 @@ class Program:
             "bootstrap_servers": config["bootstrap"].split(","),
             "group_id": config["group"],
             "client_id": config.get("client_id", "aiokafka"),
+            **encrypted(config),
             "partition_assignment_strategy": [ASSIGNORS[name] for name in config.get("assignors", ["range"])],
             "session_timeout_ms": config.get("session_ms", 6000),
             "heartbeat_interval_ms": config.get("heartbeat_ms", 500),

@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, login, settings, tell, text
+from tests.clients.members.protocol import commands, encrypted, login, settings, tell, text
 
 POLL_MS = 2_000
 """Not less: when SyncGroup is answered between two polls, kafka-python 3.0 forgets the assignment for good, against any
@@ -56,6 +56,7 @@ class Program:
             "bootstrap_servers": config["bootstrap"].split(","),
             "group_id": config["group"],
             "client_id": config.get("client_id", "kafka-python"),
+            **encrypted(config),
             "partition_assignment_strategy": [ASSIGNORS[name] for name in config.get("assignors", ["range"])],
             "session_timeout_ms": config.get("session_ms", 6000),
             "heartbeat_interval_ms": config.get("heartbeat_ms", 500),

@@ -51,6 +51,8 @@ class Program:
                 "sasl.username": who["user"],
                 "sasl.password": who["password"],
             }
+        if config.get("ca"):
+            options |= {"security.protocol": "SSL", "ssl.ca.location": config["ca"]}
         if config.get("instance"):
             options["group.instance.id"] = config["instance"]
         self.cooperative = "cooperative-sticky" in options["partition.assignment.strategy"]

@@ -5,6 +5,7 @@ commands on standard input. `tests.clients.member.Member` is the other side.
 
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
           sasl {mechanism, user, password}, where the listener asks who one is (SASL_PLAINTEXT)
+          ca (file of the CA of a listener with TLS), of kafka-python and aiokafka by `encrypted`
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
 events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
           where the client tells them (not kafka-python)
@@ -21,6 +22,7 @@ commands  {"c": "commit"} sync, of the position; {"c": "commit_async"};
 import json
 import os
 import queue
+import ssl
 import sys
 import threading
 from typing import Any
@@ -46,6 +48,14 @@ def login(config: dict[str, Any]) -> dict[str, Any]:
 def tell(event: str, **fields: Any) -> None:
     sys.stdout.write(json.dumps({"e": event, **fields}) + "\n")
     sys.stdout.flush()
+
+
+def encrypted(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings of kafka-python and aiokafka for a listener with TLS; chain and host name are verified."""
+    if "ca" not in config:
+        return {}
+    context = ssl.create_default_context(cafile=config["ca"])
+    return {"security_protocol": "SSL", "ssl_context": context}
 
 
 def commands() -> "queue.SimpleQueue[dict[str, Any]]":

@@ -63,6 +63,11 @@ public final class Member implements ConsumerRebalanceListener {
             p.put("sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
                 + who.get("user").asText() + "\" password=\"" + who.get("password").asText() + "\";");
         }
+        if (config.hasNonNull("ca")) {
+            p.put("security.protocol", "SSL");
+            p.put("ssl.truststore.type", "PEM");
+            p.put("ssl.truststore.location", config.get("ca").asText());
+        }
         if (config.hasNonNull("instance")) p.put("group.instance.id", config.get("instance").asText());
         p.put("metadata.max.age.ms", 1000);
         p.put("default.api.timeout.ms", 20000);
