@@ -35,7 +35,9 @@ from muster_coordinator.admin.metrics import ReplicaCollector
 from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
+from muster_coordinator.api.authorize import allow_all
 from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.standard_authorizer import StandardAuthorizer
 from muster_coordinator.controller.commands import CommandResult, FirstScramCredentials
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.errors import Code, Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
@@ -45,7 +47,7 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.limits import LINK_HANDSHAKE_TIMEOUT_MS, LINK_HANDSHAKES_MAX
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.links.peer_auth import NONCE_BYTES, Method, PeerAuth
-from muster_coordinator.node_settings import api_settings, client_limits, node_settings
+from muster_coordinator.node_settings import api_settings, authorizer_settings, client_limits, node_settings
 from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
@@ -190,9 +192,12 @@ class Replica:
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
         self._drain = Drain(self._node, self._events)
         self._requests = RequestMeter(time.monotonic_ns)
+        rules = authorizer_settings(settings)
+        authorize = allow_all if rules is None else StandardAuthorizer(self._node.image, rules, self._events)
         self._dispatcher = Dispatcher(
             self._node,
             api_settings(settings),
+            authorize,
             meter=self._requests,
             rand=random.SystemRandom(),
             tell=self._events,
@@ -291,7 +296,15 @@ class Replica:
             token = TokenFile(settings.admin_token_file, loop)
             levels = LogLevels(settings.log_level)
             release = version("muster")
-            admin = AdminApi(self._node, self._drain, token, levels, version=release, certificates=self.certificates)
+            admin = AdminApi(
+                self._node,
+                self._drain,
+                token,
+                levels,
+                version=release,
+                certificates=self.certificates,
+                tell=self._events,
+            )
             await self._serve(admin.application(), settings.admin_listener, "the admin API")
         handshakes = Handshakes(loop.asyncio_loop)
         for listener in settings.listeners:

@@ -45,6 +45,8 @@ class EventKind(NamedTuple):
     meaning: str
     rare: bool = False
     """Rare events have a limit a hundred times as high before repeats are only counted."""
+    stream: str = ""
+    """The `logger` of lines that are a stream of their own: each is written, and no log level hides them."""
 
 
 class Event(NamedTuple):
@@ -458,6 +460,21 @@ USER_REVOKED = EventKind(
     ("listener", "peer", "user"),
     "A client's connection was closed because its user's password was deleted.",
 )
+WOULD_BE_DENIED = EventKind(
+    "would be denied",
+    Room.CLIENTS,
+    Level.WARNING,
+    ("principal", "peer", "operation", "resource", "api"),
+    "The ACLs do not allow what a client did; `muster.authorizer.report.only` let it pass.",
+)
+AUDITED = EventKind(
+    "audit",
+    Room.CLIENTS,
+    Level.INFO,
+    ("principal", "peer", "listener", "client", "action", "resources", "result"),
+    "A request that changes the cluster or who may use it was answered, refused ones too. `logger` is `muster.audit`.",
+    stream="muster.audit",
+)
 
 KINDS = (
     PREPARING,
@@ -510,4 +527,6 @@ KINDS = (
     PEERS_OPEN,
     PEER_SECRETS_LOADED,
     PEER_SECRETS_REFUSED,
+    WOULD_BE_DENIED,
+    AUDITED,
 )

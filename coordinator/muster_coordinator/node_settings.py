@@ -1,6 +1,7 @@
 """Translates the settings of the configuration file into those of each room: plain mappings, one function per room."""
 
 from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.api.standard_authorizer import AuthorizerSettings
 from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
@@ -101,6 +102,17 @@ def api_settings(settings: Settings) -> ApiSettings:
         delete_topic_enable=settings.delete_topics,
         auto_create_topics=settings.auto_create_topics,
         broker_configs=tuple(sorted({**_told_to_tools(settings), **settings.texts}.items())),
+    )
+
+
+def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:
+    """Settings of `api.standard_authorizer`; None: every client may do everything."""
+    if not settings.authorizer:
+        return None
+    return AuthorizerSettings(
+        super_users=settings.super_users,
+        allow_if_no_acl=settings.allow_if_no_acl,
+        report_only=settings.authorizer_reports_only,
     )
 
 

@@ -44,7 +44,7 @@ from muster_coordinator.links.peer_auth import Method, parse_methods
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
-from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
+from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX, SUPER_USERS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.storage import limits as storage_limits
@@ -73,6 +73,8 @@ class KeyDoc(NamedTuple):
 
 
 Parser = Callable[[str], Any]
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's name of it, so that a server.properties of Kafka's means the same here."""
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -114,6 +116,16 @@ def _rack(text: str) -> str:
     if len(text) > RACK_CHARS_MAX:
         raise ValueError(f"longer than {RACK_CHARS_MAX} characters")
     return text
+
+
+def _principals(text: str) -> frozenset[str]:
+    found = frozenset(one.strip() for one in text.split(";") if one.strip())
+    for one in found:
+        if ":" not in one:
+            raise ValueError(f"{one} is no principal such as User:{one}")
+    if len(found) > SUPER_USERS_MAX:
+        raise ValueError(f"more than {SUPER_USERS_MAX}")
+    return found
 
 
 def _replicas(text: str) -> int:
@@ -602,6 +614,28 @@ class Settings(TlsKeys):
         _integer(0),
         str(replica_limits.TRAILING_ENTRIES),
         "Log entries before a checkpoint that a leader keeps for followers that lag.",
+    )
+    authorizer: str = _key(
+        "authorizer.class.name",
+        _one_of("", STANDARD_AUTHORIZER),
+        "",
+        "Who decides what clients may do. Empty: every client may do everything. "
+        f"`{STANDARD_AUTHORIZER}`: ACLs do (docs/authorization.md).",
+    )
+    super_users: frozenset[str] = _key(
+        "super.users", _principals, "", "Principals that may do everything, whatever the ACLs say: `User:a;User:b`."
+    )
+    allow_if_no_acl: bool = _key(
+        "allow.everyone.if.no.acl.found",
+        _boolean,
+        "false",
+        "With an authorizer: may every client do everything to a resource that no ACL names?",
+    )
+    authorizer_reports_only: bool = _key(
+        "muster.authorizer.report.only",
+        _boolean,
+        "false",
+        "With an authorizer: nothing is denied, and what would be is logged as `would be denied`.",
     )
 
     # Who a client is.

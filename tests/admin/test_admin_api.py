@@ -12,6 +12,7 @@ from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import LOOK_MS, TokenFile
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Event
 from muster_coordinator.groups.assignors.consumer_protocol import Assignment, encode_assignment
 from muster_coordinator.groups.assignors.membership import TopicPartition
 from muster_coordinator.groups.requests import (
@@ -43,6 +44,8 @@ class Harness:
         self.replica = replica
         self.drain = drain
         self.client = client
+        self.told: list[Event] = []
+        """The audit."""
 
     async def ask(self, method: str, path: str, body: Any = None, *, template: str | None = None) -> tuple[int, Any]:
         """(status, document); the document is held against the schema of its path and status."""
@@ -57,14 +60,18 @@ class Harness:
 def run(tmp_path: Path, body: Callable[[Harness], Awaitable[None]]) -> None:
     (tmp_path / "token").write_text(TOKEN + "\n")
     fatal: list[BaseException] = []
+    told: list[Event] = []
 
     async def main() -> None:
         loop = AsyncLoop(asyncio.get_running_loop(), on_fatal=lambda error, _: fatal.append(error))
         replica = FakeReplica(loop)
         drain = Drain(replica)
-        api = AdminApi(replica, drain, TokenFile(tmp_path / "token", loop), LEVELS, version="1.2.3")
+        token = TokenFile(tmp_path / "token", loop)
+        api = AdminApi(replica, drain, token, LEVELS, version="1.2.3", tell=told.append)
         async with TestClient(TestServer(api.application())) as client:
-            await body(Harness(replica, client, drain))
+            harness = Harness(replica, client, drain)
+            harness.told = told
+            await body(harness)
         loop.close()
 
     asyncio.run(main())
@@ -90,6 +97,24 @@ def describe(state: str = "Stable", *, known: bool = True, error: int = 0) -> De
 
 
 OFFSETS = OffsetFetchAnswer(0, (("flights", (FetchedOffset(0, 17, 2, "", 0), FetchedOffset(1, -1, -1, "", 0))),))
+
+
+def test_what_changes_something_is_in_the_audit_and_so_is_who_may_not(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        await h.ask("GET", "/v1/status")
+        assert h.told == []
+        await h.ask("POST", "/v1/drain")
+        async with h.client.post("/v1/drain", headers={"Authorization": "Bearer canary"}) as answer:
+            assert answer.status == 401
+        said = [(e.fields["principal"], e.fields["peer"], e.fields["action"], e.fields["result"]) for e in h.told]
+        assert said == [
+            ("admin token", "127.0.0.1", "POST /v1/drain", "done"),
+            ("unknown", "127.0.0.1", "POST /v1/drain", "401"),
+        ]
+        assert "canary" not in str(h.told)
+        assert TOKEN not in str(h.told)
+
+    run(tmp_path, body)
 
 
 def test_status_says_who_and_how_and_conforms(tmp_path: Path) -> None:

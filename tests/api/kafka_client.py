@@ -37,6 +37,9 @@ class StrictReply:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reply, name)
 
+    def on_answer(self, call: Callable[[Any], None]) -> None:
+        self._reply.on_answer(call)
+
     def on_close(self, call: Callable[[], None]) -> None:
         self._reply.on_close(call)
 

@@ -137,6 +137,15 @@ REQUESTS: dict[int, dict[str, Any]] = {
         ],
     },
     Api.DESCRIBE_CLIENT_QUOTAS: {"components": [{"entity_type": "user", "match_type": 2, "match": None}]},
+    Api.ALTER_CLIENT_QUOTAS: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": "a"}],
+                "ops": [{"key": "producer_byte_rate", "value": 5.0, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
     Api.DESCRIBE_QUORUM: {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],
     },

@@ -13,6 +13,7 @@ from muster_coordinator.controller.commands import (
     Command,
     CommandResult,
     NewScramCredential,
+    QuotaChange,
     RecoverCluster,
     RecoveredSeat,
     ReplaceReplica,
@@ -21,6 +22,7 @@ from muster_coordinator.controller.commands import (
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.security.acl import Acl
 
 from tests.controller.cluster_commands import create, form, register
 
@@ -34,6 +36,12 @@ broker = i32.map(BrokerId)
 credential = st.builds(
     NewScramCredential, user=text, mechanism=i32, iterations=i32, salt=blob, stored_key=blob, server_key=blob
 )
+
+u8 = st.integers(0, 255)
+acls = st.lists(st.builds(Acl, u8, text, u8, text, text, u8, u8), max_size=3).map(tuple)
+numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+entities = st.lists(st.tuples(text, text), max_size=2).map(tuple)
+changes = st.lists(st.builds(QuotaChange, entity=entities, key=text, value=numbers), max_size=3).map(tuple)
 
 BY_TYPE = {
     "str": text,
@@ -54,6 +62,8 @@ BY_NAME = {
     "next_producer_id": i64,
     "credential": credential,
     "credentials": st.lists(credential, max_size=3).map(tuple),
+    "acls": acls,
+    "changes": changes,
     "placed": st.lists(st.lists(broker, max_size=4).map(tuple), max_size=3).map(tuple),
     "topics": st.lists(blob, max_size=3).map(tuple),
 }
@@ -88,7 +98,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(28))):
+    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(30))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -155,4 +165,4 @@ def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == [*range(1, 21), *range(24, 27)]
+    assert sorted(codec._DECODERS) == [*range(1, 21), *range(24, 30)]

@@ -197,11 +197,11 @@ def test_bindings_are_written_from_their_level_on_only() -> None:
     log.apply(FinalizeFeatures(feature_level=3))
     later = log.machine.image().encode().head
     assert later[0] == MEMBERS_VERSION == 2
-    more = 3 * (4 + 4 + 4 + 1) + 4 * (3 * 4 + 1 + 1) + 4 + 1 + 4 + 4 + 1 + 1 + 4 + 4 + 4
+    more = 3 * (4 + 4 + 4 + 1) + 4 * (3 * 4 + 1 + 1) + 4 + 1 + 4 + 4 + 1 + 1 + 4 + 4 * 4
     assert len(later) == len(head) + more, (
         "a binding, no folder gone, no rack of each broker, not to leave; 4 bytes a member, not placed, no move; 0 left"
         ", no pause, 0 former, 0 with settings, no factor, no number of voters, 0 topics that are to have another"
-        ", no secret, 0 users"
+        ", no secret, 0 users, no ACLs, no quotas"
     )
 
 

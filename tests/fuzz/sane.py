@@ -251,6 +251,16 @@ def sasl_authenticate(rand: Random, known: Known) -> dict[str, Any]:
     return {"auth_bytes": rand.choice((b"\0user\0word", b"n,,n=user,r=nonce", b""))}
 
 
+def alter_quotas(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    kinds = rand.sample(("user", "client-id", "ip"), rand.randrange(1, 3))
+    entity = tuple({"entity_type": kind, "entity_name": rand.choice((None, "a", "10.0.0.1"))} for kind in kinds)
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "connection_creation_rate", "made_up")
+    value = rand.choice((1.0, 0.0, -1.0, 1.5, 1e18, float("inf")))
+    ops = tuple({"key": key, "value": value, "remove": rand.random() < 0.3} for key in rand.sample(keys, 2))
+    return {"entries": ({"entity": entity, "ops": ops},), "validate_only": rand.random() < 0.3}
+
+
 def _some_partitions(rand: Random) -> dict[str, Any]:
     return {"topic": _topic(rand), "partitions": tuple(range(rand.randrange(1, 4)))}
 
@@ -382,6 +392,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
     Api.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     Api.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
+    Api.ALTER_CLIENT_QUOTAS: alter_quotas,
     Api.DESCRIBE_QUORUM: describe_quorum,
     Api.DESCRIBE_CLUSTER: describe_cluster,
     Api.UNREGISTER_BROKER: unregister_broker,

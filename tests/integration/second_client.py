@@ -21,8 +21,10 @@ def message(name: str) -> Any:
 class SecondClient:
     """One connection; `ask("Metadata", 9, topics=None)`."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self._socket = socket.create_connection((host, port), timeout=30)
+    def __init__(self, port: int, host: str = "127.0.0.1", source: str | None = None) -> None:
+        """`source`: the address to connect from; of loopback there are many."""
+        bound = None if source is None else (source, 0)
+        self._socket = socket.create_connection((host, port), timeout=30, source_address=bound)
         self._correlation = itertools.count(1)
 
     def close(self) -> None:

@@ -463,6 +463,26 @@ def ask_describe_client_quotas(world: World, version: int) -> None:
     assert (answer.error_code, list(answer.entries)) == (0, [])
 
 
+def ask_alter_client_quotas(world: World, version: int) -> None:
+    user = world.unique("user")
+    entity = [{"entity_type": "user", "entity_name": user}]
+    here = [{"entity_type": "user", "match_type": 0, "match": user}]
+
+    def alter(remove: bool) -> None:
+        ops = [{"key": "producer_byte_rate", "value": 5e6, "remove": remove}]
+        answer = world.ask("AlterClientQuotas", version, entries=[{"entity": entity, "ops": ops}], validate_only=False)
+        assert [entry.error_code for entry in answer.entries] == [0]
+
+    def told() -> list[tuple[str, float]]:
+        entries = world.ask("DescribeClientQuotas", version, components=here, strict=True).entries
+        return [(value.key, value.value) for entry in entries for value in entry.values]
+
+    alter(remove=False)
+    wait_until("it is in the image", lambda: told() == [("producer_byte_rate", 5e6)], 5)
+    alter(remove=True)
+    wait_until("it is gone", lambda: not told(), 5)
+
+
 def ask_describe_quorum(world: World, version: int) -> None:
     asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     answer = world.ask("DescribeQuorum", version, topics=asked)

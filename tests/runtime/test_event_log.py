@@ -135,3 +135,15 @@ def test_no_event_can_be_made_in_a_test_with_other_fields_than_it_declares(kind:
     assert Event(kind, whole | {"raft_group": 1, "partition": "__consumer_offsets-0"}).kind is kind
     with pytest.raises(AssertionError, match="raft_group"):
         Event(kind, whole | {"raft_group": 1})
+
+
+def test_of_the_audit_each_line_is_written_whatever_the_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "muster_coordinator.events")
+    world = World(1)
+    tell = EventLog(SimLoop(world))
+    many = limits.RARE_EVENTS_PER_WINDOW_MAX + 7
+    for number in range(many):
+        tell(Event(events.AUDITED, dict.fromkeys(events.AUDITED.fields, f"n{number}")))
+    world.run_for(limits.EVENT_WINDOW_MS)
+    assert [record.getMessage() for record in caplog.records] == ["audit"] * many
+    assert json.loads(JsonFormatter({}).format(caplog.records[-1]))["logger"] == "muster.audit"

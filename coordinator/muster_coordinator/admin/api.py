@@ -32,6 +32,7 @@ from muster_coordinator.admin.view import AdminReplica, CertificateStatus
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.errors import Code
+from muster_coordinator.events import AUDITED, Event, Tell, untold
 from muster_coordinator.groups.requests import (
     DescribeGroup,
     DescribeGroupAnswer,
@@ -46,6 +47,7 @@ from muster_coordinator.replica.partitions.surface import partition_of
 BODY_BYTES_MAX = 64 * 1024
 TRANSFER_MS_MAX = 5_000
 TRANSFER_LOOK_MS = 10
+UNAUTHORIZED, BAD_REQUEST = 401, 400
 PIECE = 100
 """Raft groups of a document that are encoded in one turn, which takes a millisecond or two."""
 _DESCRIBE_GROUPS_KEY, _OFFSET_FETCH_KEY = 15, 9
@@ -65,12 +67,14 @@ class AdminApi:
         *,
         version: str,
         certificates: Callable[[], Sequence[CertificateStatus]] = tuple,
+        tell: Tell = untold,
     ) -> None:
         self._replica = replica
         self._drain = drain
         self._token = token
         self._version = version
         self._certificates = certificates
+        self._tell = tell
         self._stopped_entries = StoppedEntries(replica)
         self._replacement = Replacement(replica)
         self._balancing = Balancing(replica)
@@ -99,8 +103,17 @@ class AdminApi:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Check the token first, also for paths that do not exist. A handler's exception is logged and costs one
-        answer."""
+        """Check the token first, also for paths that do not exist. What changes something leaves a line of the audit,
+        whatever was answered."""
+        answer = await self._judged(request, handler)
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            self._tell(Event(AUDITED, _audit_of(request, answer.status)))
+        return answer
+
+    async def _judged(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """A handler's exception is logged and costs one answer."""
         if not self._token.allows(request.headers.get("Authorization")):
             return _error(401, "unauthorized", "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
         try:
@@ -253,6 +266,19 @@ class AdminApi:
 
 def _name(code: int) -> str:
     return Code(code).name if code in Code._value2member_map_ else str(code)
+
+
+def _audit_of(request: web.Request, status: int) -> dict[str, object]:
+    """Who a bearer token belongs to is not known."""
+    return {
+        "principal": "admin token" if status != UNAUTHORIZED else "unknown",
+        "peer": request.remote or "unknown",
+        "listener": "admin",
+        "client": request.headers.get("User-Agent", ""),
+        "action": f"{request.method} {request.path}",
+        "resources": request.query_string,
+        "result": "done" if status < BAD_REQUEST else str(status),
+    }
 
 
 def _error(

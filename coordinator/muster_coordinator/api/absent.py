@@ -1,10 +1,5 @@
-"""ListTransactions and DescribeClientQuotas: features that do not exist here, so both list nothing.
+"""ListTransactions: there are no transactions yet, so it lists nothing. Tools that show a cluster call it routinely."""
 
-Tools that show a cluster call both routinely. There are no transactions yet, so no transactional id is known; and there
-are no quotas, so no client is throttled.
-"""
-
-from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -19,12 +14,10 @@ _STATES = frozenset(
     }
 )  # fmt: skip
 """Names of Kafka's transaction states; a filter by any other is answered as unknown."""
-_ENTITIES = frozenset({"user", "client-id", "ip"})
-_MATCHES = range(3)
 
 
 class Absent:
-    """Handlers of both; they read no state."""
+    """Its handler; it reads no state."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -44,25 +37,3 @@ class Absent:
             reply({"error_code": Code.NONE, "unknown_state_filters": list(unknown), "transaction_states": ()})
 
         in_turns(self._services.surface.loop, len(filters), judge, judged)
-
-    def quotas(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeClientQuotas v0-1, with Kafka's checks of the filter."""
-        code = self._services.cluster_code(context, Operation.DESCRIBE_CONFIGS)
-        message = None
-        if code is Code.NONE:
-            code, message = _judge(request.components)
-        reply({"error_code": code, "error_message": message, "entries": () if code is Code.NONE else None})
-
-
-def _judge(components: tuple[Value, ...]) -> tuple[Code, str | None]:
-    types = [component.entity_type for component in components]
-    if len(set(types)) < len(types) or "" in types or any(c.match_type not in _MATCHES for c in components):
-        return (
-            Code.INVALID_REQUEST,
-            "each entity type may be given once, to match a name, the default or any",
-        )
-    if not _ENTITIES.issuperset(types):
-        return Code.UNSUPPORTED_VERSION, "the entity types of quotas are user, client-id and ip"
-    if "ip" in types and len(types) > 1:
-        return Code.INVALID_REQUEST, "entity type ip cannot be combined with another"
-    return Code.NONE, None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.configs import BROKER, TOPIC, existing_topic
+from muster_coordinator.api.configs import BROKER, GROUP, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
@@ -161,12 +161,17 @@ class AlterConfigs:
 
     def _command(self, context: RequestContext, resource: Value, change: Change) -> Alteration:
         """Raises ApiError."""
-        if resource.resource_type != TOPIC:
+        if resource.resource_type == GROUP and not self._services.may_group(
+            context, Operation.ALTER_CONFIGS, resource.resource_name
+        ):
+            raise ApiError(Code.GROUP_AUTHORIZATION_FAILED)
+        if resource.resource_type not in (TOPIC, GROUP):
             code = self._services.cluster_code(context, Operation.ALTER_CONFIGS)
             if code is not Code.NONE:
                 raise ApiError(code)
             if resource.resource_type == BROKER:
                 return self._of_broker(resource, change)
+        if resource.resource_type != TOPIC:
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
         topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:

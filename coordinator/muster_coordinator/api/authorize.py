@@ -1,49 +1,19 @@
 """Authorisation (decision 11): every handler asks it before it reads any state.
 
-The default allows everything. An ACL store will replace `allow_all` by another `Authorize`; handlers already return the
-right code for each kind of resource (protocol notes 4.1, with Kafka's mapping of APIs to operations).
+The default allows everything. With `authorizer.class.name` set, `standard_authorizer` decides by the ACLs of the image.
+Handlers return the right code for each kind of resource (docs/authorization.md, with Kafka's mapping of APIs to
+operations).
 """
 
 from collections.abc import Callable
-from enum import IntEnum
-from typing import NamedTuple
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
+from muster_coordinator.security.resources import CLUSTER, Operation, Resource, ResourceType
+
+__all__ = ["CLUSTER", "DENIED", "Authorize", "Operation", "Resource", "ResourceType", "allow_all", "operations_mask"]
 
 
-class Operation(IntEnum):
-    """Numbers of org.apache.kafka.common.acl.AclOperation; they are also the bits of `authorized_operations`."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class ResourceType(IntEnum):
-    """Numbers of org.apache.kafka.common.resource.ResourceType."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class Resource(NamedTuple):
-    """What an operation acts on; the cluster's own name is `kafka-cluster`."""
-
-    type: ResourceType
-    name: str
-
-
-CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 Authorize = Callable[[RequestContext, Operation, Resource], bool]
 
 DENIED = {

@@ -72,7 +72,7 @@ class AutoCreate:
 
     def _make(self, context: RequestContext, name: str, image: ClusterImage, place: PlaceForTopics) -> Code:
         services = self._services
-        if not services.may_topic(context, Operation.CREATE, name):
+        if not services.may_create(context, name):
             return Code.TOPIC_AUTHORIZATION_FAILED
         if name in self._making or len(self._making) >= limits.AUTO_CREATES_AT_ONCE_MAX:
             return Code.LEADER_NOT_AVAILABLE

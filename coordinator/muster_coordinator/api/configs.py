@@ -29,7 +29,7 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
-TOPIC, BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, _LOGGER, _METRICS, GROUP = 2, 4, 8, 16, 32
 """Types of org.apache.kafka.common.config.ConfigResource."""
 _STRING, _LONG = int(ConfigType.STRING), int(ConfigType.LONG)
 
@@ -101,12 +101,16 @@ class Configs:
         if resource.type == TOPIC:
             topic, _ = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.name)
             return _topic_entries(topic, wanted, request)
+        if resource.type == GROUP:
+            if not self._services.may_group(context, Operation.DESCRIBE_CONFIGS, resource.name):
+                raise ApiError(Code.GROUP_AUTHORIZATION_FAILED)
+            return []
         code = self._services.cluster_code(context, Operation.DESCRIBE_CONFIGS)
         if code is not Code.NONE:
             raise ApiError(code)
         if resource.type == BROKER:
             return self._broker_entries(resource.name, wanted, request)
-        if resource.type in (_LOGGER, _METRICS, _GROUP):
+        if resource.type in (_LOGGER, _METRICS):
             return []
         raise ApiError(Code.INVALID_REQUEST, f"unknown type of resource {resource.type}")
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import Replicas, chosen_replicas, judge_numbers, placed_replicas
-from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.doubt import PRESENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
@@ -86,8 +86,14 @@ class CreateTopics:
         def answered(created: list[Created]) -> None:
             image = self._services.surface.image()
             configs = CreatedEntries()
-            entries = [_entry(topic.name, one, image, configs) for topic, one in zip(topics, created, strict=True)]
-            reply({"topics": entries})
+            reply(
+                {
+                    "topics": [
+                        _entry(topic.name, one, image, configs if self._shows(context, topic.name) else None)
+                        for topic, one in zip(topics, created, strict=True)
+                    ]
+                }
+            )
 
         def decided(created: list[Created]) -> None:
             if request.validate_only:
@@ -102,6 +108,11 @@ class CreateTopics:
             self._one(asked, topics[index], arrived)
 
         gather_in_turns(self._services.surface.loop, len(topics), begin, decided)
+
+    def _shows(self, context: RequestContext, topic: str) -> bool:
+        services = self._services
+        resource = Resource(ResourceType.TOPIC, topic)
+        return services.open or services.would_allow(context, Operation.DESCRIBE_CONFIGS, resource)
 
     def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None], tries: int = 1) -> None:
         """`tries`: how often the topic is placed, this time included."""
@@ -128,7 +139,7 @@ class CreateTopics:
     def _judge(self, asked: "_Asked", topic: Value, image: ClusterImage | None) -> tuple[CreateTopic, int]:
         """The command that creates one topic, and the number of replicas that it will have. Raises ApiError for the
         first fault."""
-        if not self._services.may_topic(asked.context, Operation.CREATE, topic.name):
+        if not self._services.may_create(asked.context, topic.name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
             raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
@@ -264,9 +275,21 @@ def _judge_assignments(topic: Value) -> None:
     judge_numbers([assignment.partition_index for assignment in topic.assignments])
 
 
-def _entry(name: str, one: Created, image: ClusterImage | None, configs: CreatedEntries) -> Value:
+def _entry(name: str, one: Created, image: ClusterImage | None, configs: CreatedEntries | None) -> Value:
+    """`configs`: None if the client may not describe them. Then it is not told how many partitions there are either."""
     if one.command is None or image is None:
         return {"name": name, "error_code": one.code, "error_message": one.message, "configs": ()}
+    if configs is None:
+        return {
+            "name": name,
+            "error_code": one.code,
+            "error_message": one.message,
+            "topic_id": one.command.topic_id,
+            "topic_config_error_code": Code.TOPIC_AUTHORIZATION_FAILED,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "configs": None,
+        }
     return {
         "name": name,
         "error_code": one.code,

@@ -1,7 +1,7 @@
 """DescribeCluster and DescribeTopicPartitions: the cluster for administrators (protocol notes 15)."""
 
 from muster_coordinator.api import limits
-from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
+from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.gather import in_turns
@@ -59,9 +59,10 @@ class DescribeCluster:
     # -- DescribeCluster
 
     def cluster(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeCluster v0-2. A broker's listener describes no controllers (114)."""
-        code = self._services.cluster_code(context, Operation.DESCRIBE)
-        if code is Code.NONE and request.endpoint_type != _BROKERS:
+        """DescribeCluster v0-2. A broker's listener describes no controllers (114). It needs no right, as in Kafka:
+        every client finds the brokers by Metadata."""
+        code = Code.NONE
+        if request.endpoint_type != _BROKERS:
             mismatched = request.endpoint_type == _CONTROLLERS
             code = Code.MISMATCHED_ENDPOINT_TYPE if mismatched else Code.UNSUPPORTED_ENDPOINT_TYPE
         image = self._services.surface.image() if code is Code.NONE else None
@@ -81,7 +82,7 @@ class DescribeCluster:
             "brokers": self._brokers(context, request, view),
         }
         if request.include_cluster_authorized_operations:
-            answer["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
+            answer["cluster_authorized_operations"] = self._services.cluster_operations(context)
         reply(answer)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from muster_coordinator.api.authorize import Operation, Resource, ResourceType
+from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import offsets_partition
 from muster_coordinator.api.gather import Gather, gather_few
 from muster_coordinator.api.services import Services
@@ -70,7 +70,7 @@ class DescribeListDelete:
         """ListGroups v0-5: the groups of every offsets partition led here. If leadership of one was lost meanwhile, its
         groups may be in no broker's list: error 15 makes clients ask all brokers again."""
         services = self._services
-        sees_all = services.cluster_code(context, Operation.DESCRIBE) is Code.NONE
+        sees_all = services.would_allow(context, Operation.DESCRIBE, CLUSTER)
         filters = ListGroups(
             tuple(state.lower() for state in request.states_filter), tuple(t.lower() for t in request.types_filter)
         )

@@ -14,6 +14,7 @@ from muster_coordinator.api.absent import Absent
 from muster_coordinator.api.acls import Acls
 from muster_coordinator.api.alter_configs import AlterConfigs
 from muster_coordinator.api.api_versions import ApiVersions
+from muster_coordinator.api.audit import Audit
 from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.commits import Commits
 from muster_coordinator.api.configs import Configs
@@ -35,6 +36,7 @@ from muster_coordinator.api.offset_fetch import OffsetFetches
 from muster_coordinator.api.produce import Produce
 from muster_coordinator.api.producer_ids import ProducerIds
 from muster_coordinator.api.quorum import Quorum
+from muster_coordinator.api.quotas import Quotas
 from muster_coordinator.api.reassignments import Reassignments
 from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.scram_users import ScramUsers
@@ -73,6 +75,7 @@ class Dispatcher:
         self._meter = meter or RequestMeter(lambda: 0)
         services = Services(surface, settings, authorize)
         self.services = services
+        self._audit = Audit(tell, resets=not services.open)
         self.fetch = Fetch(services)
         self._heartbeats = HeartbeatLeave(services)
         self.sasl = Sasl(services, rand or surface.rand, tell, tokens)
@@ -87,6 +90,9 @@ class Dispatcher:
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
         """Handle one decoded request; see the module."""
         self.served[context.api_key] += 1
+        audited = self._audit.of(context, request)
+        if audited is not None:
+            reply.on_answer(audited)
         self._handlers[context.api_key](context, context.api_version, request, reply)
 
     def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
@@ -118,6 +124,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     acls = Acls(services)
     reassignments = Reassignments(services)
     absent = Absent(services)
+    quotas = Quotas(services)
     return {
         Api.PRODUCE: Produce(services).handle,
         Api.FETCH: fetch.handle,
@@ -151,7 +158,8 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
         Api.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
         Api.OFFSET_DELETE: commits.delete,
-        Api.DESCRIBE_CLIENT_QUOTAS: absent.quotas,
+        Api.DESCRIBE_CLIENT_QUOTAS: quotas.describe,
+        Api.ALTER_CLIENT_QUOTAS: quotas.alter,
         Api.DESCRIBE_QUORUM: Quorum(services).handle,
         Api.UPDATE_FEATURES: Features(services).handle,
         Api.DESCRIBE_CLUSTER: cluster.cluster,

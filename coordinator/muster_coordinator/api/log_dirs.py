@@ -23,14 +23,17 @@ class LogDirs:
         """All topics, or those of the request; partitions without a replica here are left out, as in Kafka."""
         services = self._services
         code = services.cluster_code(context, Operation.DESCRIBE)
-        image = services.surface.image() if code is Code.NONE else None
+        if code is not Code.NONE:
+            reply({"error_code": code, "results": ()})
+            return
+        image = services.surface.image()
         folder = dict(services.settings.broker_configs).get("log.dirs", "")
         answer: dict[str, Value] = {
             "error_code": code,
-            "log_dir": folder if code is Code.NONE else "",
+            "log_dir": folder,
             "topics": [] if image is None else self._topics(image, request),
             "total_bytes": _UNKNOWN_BYTES,
-            "usable_bytes": services.surface.free_bytes() if code is Code.NONE else _UNKNOWN_BYTES,
+            "usable_bytes": services.surface.free_bytes(),
         }
         reply({"error_code": code, "results": [answer]})
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.api import limits
-from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
+from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.auto_create import AutoCreate
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt
@@ -191,7 +191,7 @@ class Metadata:
             "topics": [],
         }
         if request.include_cluster_authorized_operations:
-            answer.value["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
+            answer.value["cluster_authorized_operations"] = self._services.cluster_operations(context)
         self._topics(asking, view, answer, done)
 
     def _topics(self, asking: _Asking, view: ClusterView, answer: _Answer, done: Callable[[_Answer], None]) -> None:

@@ -25,7 +25,8 @@ class ProducerIds:
             services.authorize(context, Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, name))
             reply(_answer(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if name else Code.INVALID_REQUEST))
             return
-        code = services.cluster_code(context, Operation.IDEMPOTENT_WRITE)
+        may = services.may_write_idempotently(context)
+        code = Code.NONE if may else Code.CLUSTER_AUTHORIZATION_FAILED
         if code is Code.NONE and (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
             code = Code.INVALID_REQUEST
         if code is not Code.NONE:

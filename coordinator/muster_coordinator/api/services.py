@@ -13,6 +13,7 @@ from muster_coordinator.api.authorize import (
     allow_all,
     operations_mask,
 )
+from muster_coordinator.api.standard_authorizer import StandardAuthorizer
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import Surface
@@ -45,7 +46,7 @@ class ApiSettings:
 class Services:
     """Shared by all handlers; holds no state of its own."""
 
-    __slots__ = ("authorize", "open", "settings", "surface")
+    __slots__ = ("authorize", "authorizer", "open", "settings", "surface")
 
     def __init__(self, surface: Surface, settings: ApiSettings, authorize: Authorize = allow_all) -> None:
         self.surface = surface
@@ -53,6 +54,8 @@ class Services:
         self.authorize = authorize
         self.open = authorize is allow_all
         """Every client may perform every operation, so a handler need not know the principal."""
+        self.authorizer = authorize if isinstance(authorize, StandardAuthorizer) else None
+        """Who decides by ACLs; None: nobody does."""
 
     def may_topic(self, context: RequestContext, operation: Operation, topic: str) -> bool:
         """Whether the client may perform the operation on this topic."""
@@ -68,4 +71,29 @@ class Services:
 
     def operations(self, context: RequestContext, resource: Resource) -> int:
         """The bit field of the operations that the client may perform on the resource."""
-        return operations_mask(self.authorize, context, resource)
+        authorize = self.authorize if self.authorizer is None else self.authorizer.quietly
+        return operations_mask(authorize, context, resource)
+
+    def cluster_operations(self, context: RequestContext) -> int:
+        """The bit field for the cluster; none for who may not describe it."""
+        may = self.authorize(context, Operation.DESCRIBE, CLUSTER)
+        return self.operations(context, CLUSTER) if may else 0
+
+    def may_create(self, context: RequestContext, topic: str) -> bool:
+        """Whether the client may create a topic of this name: by right to the cluster, or to the topic."""
+        return self.open or (
+            self.would_allow(context, Operation.CREATE, CLUSTER) or self.may_topic(context, Operation.CREATE, topic)
+        )
+
+    def may_write_idempotently(self, context: RequestContext) -> bool:
+        """Whether the client may have a producer id: who may write to any topic may (KIP-679)."""
+        authorizer = self.authorizer
+        if authorizer is not None and authorizer.would_allow_any(context, Operation.WRITE, ResourceType.TOPIC):
+            return True
+        return self.authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER)
+
+    def would_allow(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        """As `authorize`, where another right may stand in for this one: a no is reported to nobody."""
+        return (self.authorizer.would_allow if self.authorizer is not None else self.authorize)(
+            context, operation, resource
+        )

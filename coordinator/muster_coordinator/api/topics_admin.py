@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import Replicas, chosen_replicas, placed_replicas
-from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.authorize import CLUSTER, Operation
 from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
@@ -90,7 +90,8 @@ class TopicsAdmin:
         except ApiError as error:
             if not asked.doubt.parks(error.code, partial(self._doom, asked, times, one, done)):
                 error = asked.doubt.error(error)
-                done(Outcome(error.code, error.message, one.name, one.topic_id))
+                shown = one.name or self._shown_name(asked.context, error.code, one.topic_id)
+                done(Outcome(error.code, error.message, shown, one.topic_id))
             return
         outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
         command, by_id = DeleteTopic(topic_id=topic.topic_id), one.name is None
@@ -107,7 +108,26 @@ class TopicsAdmin:
             name = None if image is None else image.names_by_id.get(one.topic_id)
             if name is None:
                 raise ApiError(Code.UNKNOWN_TOPIC_ID)
-        return self._existing(context, Operation.DELETE, name, image)[0]
+        services = self._services
+        if services.open or services.would_allow(context, Operation.DELETE, CLUSTER):
+            return _ours_to_change(name, image)[0]
+        # Who may see that there is no such topic is told so, even without the right to delete it.
+        unknown = one.name is not None and services.may_topic(context, Operation.DESCRIBE, name)
+        if not (unknown and image is not None and name not in image.topics) and not services.may_topic(
+            context, Operation.DELETE, name
+        ):
+            raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
+        if one.name is not None and not unknown:
+            raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
+        return _ours_to_change(name, image)[0]
+
+    def _shown_name(self, context: RequestContext, code: Code, topic_id: bytes) -> str | None:
+        """The name of a topic that was named by its id and may not be deleted, for who may see it."""
+        image = self._services.surface.image()
+        name = None if image is None else image.names_by_id.get(topic_id)
+        if code is not Code.TOPIC_AUTHORIZATION_FAILED or name is None:
+            return None
+        return name if self._services.may_topic(context, Operation.DESCRIBE, name) else None
 
     def _existing(
         self, context: RequestContext, operation: Operation, name: str, image: ClusterImage | None
@@ -115,12 +135,7 @@ class TopicsAdmin:
         """The topic, and the image that has it."""
         if not self._services.may_topic(context, operation, name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
-        topic = None if image is None else image.topics.get(name)
-        if image is None or topic is None:
-            raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic.internal:
-            raise ApiError(Code.POLICY_VIOLATION, f"{name} belongs to the coordinator")
-        return topic, image
+        return _ours_to_change(name, image)
 
     # -- CreatePartitions
 
@@ -242,6 +257,16 @@ class TopicsAdmin:
             done(outcome._replace(code=code, message=message))
 
         self._services.surface.submit(command, deadline_ms=asked.until_ms, done=decided)
+
+
+def _ours_to_change(name: str, image: ClusterImage | None) -> tuple[Topic, ClusterImage]:
+    """The topic, and the image that has it. Raises ApiError 3 or 44."""
+    topic = None if image is None else image.topics.get(name)
+    if image is None or topic is None:
+        raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise ApiError(Code.POLICY_VIOLATION, f"{name} belongs to the coordinator")
+    return topic, image
 
 
 def _partitions_created(outcomes: list[Outcome], late: list[Grown]) -> Value:

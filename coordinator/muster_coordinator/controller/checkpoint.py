@@ -10,6 +10,7 @@ these. What it does not do: use the disk; `storage.checkpoint` frames and checks
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from muster_coordinator.controller.access_bytes import put_acls, put_quotas, take_ordered_acls, take_quotas
 from muster_coordinator.controller.image import (
     EVERY_BROKER,
     MEMBERS_LEVEL,
@@ -25,6 +26,7 @@ from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
+from muster_coordinator.security.acl import Acl
 from muster_coordinator.security.limits import SCRAM_SECRET_BYTES
 from muster_coordinator.security.scram import ScramCredential, ScramMechanism, credential_error, user_name_error
 
@@ -33,7 +35,7 @@ CHECKPOINT_VERSION = 1
 MEMBERS_VERSION = 2
 """Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
 with member numbers, whether they were placed, and moves, the brokers that left, whether the balancer is
-paused, settings of brokers, how many replicas are wanted, and users."""
+paused, settings of brokers, how many replicas are wanted, users, ACLs, and quotas."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -113,6 +115,8 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
             p.configs(cluster.broker_configs[broker])
         _put_replication(p, cluster)
         _put_users(p, cluster)
+        put_acls(p, sorted(cluster.acls))
+        put_quotas(p, cluster.quotas)
     else:
         assert not cluster.unregistered, "nobody is unregistered below MEMBERS_LEVEL"
         assert not cluster.balancer_paused, "nothing balances below MEMBERS_LEVEL"
@@ -120,6 +124,8 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
         assert not cluster.broker_configs, "no settings of brokers are changed below MEMBERS_LEVEL"
         assert not cluster.replication_factor, "nobody says how many replicas there are below MEMBERS_LEVEL"
         assert not cluster.scram_users, "nobody has a password below MEMBERS_LEVEL"
+        assert not cluster.acls, "there are no ACLs below MEMBERS_LEVEL"
+        assert not cluster.quotas, "there are no quotas below MEMBERS_LEVEL"
 
 
 def _put_replication(p: Packer, cluster: ClusterImage) -> None:
@@ -222,6 +228,8 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
     broker_configs = _take_broker_configs(u) if version >= MEMBERS_VERSION else {}
     factor, voters_wanted = _take_replication(u, topics) if version >= MEMBERS_VERSION else (0, 0)
     scram_secret, scram_users = _take_users(u) if version >= MEMBERS_VERSION else (b"", {})
+    acls = take_ordered_acls(u) if version >= MEMBERS_VERSION else frozenset[Acl]()
+    quotas = take_quotas(u) if version >= MEMBERS_VERSION else MappingProxyType({})
     deleted = u.many(u.blob)
     cluster = ClusterImage(
         applied=applied,
@@ -243,6 +251,8 @@ def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage
         controller_voters_wanted=voters_wanted,
         scram_users=MappingProxyType(scram_users),
         scram_secret=scram_secret,
+        acls=acls,
+        quotas=quotas,
     )
     return cluster, deleted
 

@@ -12,10 +12,13 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar
 
+from muster_coordinator.controller.access_bytes import put_access, take_acls, take_quota_changes
 from muster_coordinator.controller.commands import (
+    AddAcls,
     AddPartitions,
     AllocateProducerIds,
     AlterBrokerConfigs,
+    AlterQuotas,
     AlterTopicConfigs,
     Command,
     CommandResult,
@@ -34,6 +37,7 @@ from muster_coordinator.controller.commands import (
     RecoverCluster,
     RecoveredSeat,
     RegisterBroker,
+    RemoveAcls,
     ReplaceReplica,
     SetControllerVoters,
     SetDraining,
@@ -77,6 +81,9 @@ SET_REPLICATION_FACTOR = 20
 SET_SCRAM_CREDENTIAL = 24
 DELETE_SCRAM_CREDENTIAL = 25
 FIRST_SCRAM_CREDENTIALS = 26
+ADD_ACLS = 27
+REMOVE_ACLS = 28
+ALTER_QUOTAS = 29
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -143,27 +150,42 @@ def encode_command(command: Command) -> bytes:
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             p = _departure(command)
         case _:
-            return _of_voters_or_users(command)
+            return _of_voters_or_access(command)
     return p.done()
 
 
-def _of_voters_or_users(
+def _of_voters_or_access(
     command: SetControllerVoters
     | CompleteControllerVoters
     | SetReplicationFactor
     | SetScramCredential
     | DeleteScramCredential
-    | FirstScramCredentials,
+    | FirstScramCredentials
+    | AddAcls
+    | RemoveAcls
+    | AlterQuotas,
 ) -> bytes:
-    if isinstance(command, SetReplicationFactor):
-        return _factor(command)
+    if isinstance(command, SetControllerVoters | CompleteControllerVoters):
+        return _of_voters(command).done()
     if isinstance(command, SetScramCredential | DeleteScramCredential | FirstScramCredentials):
         return _of_users(command).done()
-    if isinstance(command, SetControllerVoters):
-        p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS)
-    else:
-        p = Packer(COMMAND_VERSION, COMPLETE_CONTROLLER_VOTERS)
+    return _factor(command) if isinstance(command, SetReplicationFactor) else _access(command)
+
+
+def _of_voters(command: SetControllerVoters | CompleteControllerVoters) -> Packer:
+    wanted = isinstance(command, SetControllerVoters)
+    p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS if wanted else COMPLETE_CONTROLLER_VOTERS)
     p.i32s(command.voters)
+    return p
+
+
+def _access(command: AddAcls | RemoveAcls | AlterQuotas) -> bytes:
+    if isinstance(command, AlterQuotas):
+        kind = ALTER_QUOTAS
+    else:
+        kind = ADD_ACLS if isinstance(command, AddAcls) else REMOVE_ACLS
+    p = Packer(COMMAND_VERSION, kind)
+    put_access(p, command)
     return p.done()
 
 
@@ -348,6 +370,9 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     FIRST_SCRAM_CREDENTIALS: lambda u: FirstScramCredentials(
         credentials=u.many(lambda: _credential(u)), secret=u.blob()
     ),
+    ADD_ACLS: lambda u: AddAcls(acls=take_acls(u)),
+    REMOVE_ACLS: lambda u: RemoveAcls(acls=take_acls(u)),
+    ALTER_QUOTAS: lambda u: AlterQuotas(changes=take_quota_changes(u)),
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

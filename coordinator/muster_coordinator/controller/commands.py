@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.security.acl import Acl
+from muster_coordinator.security.quota_entities import QuotaEntity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,11 +240,42 @@ class FirstScramCredentials:
     secret: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddAcls:
+    """These ACLs hold from now on; those that are there already stay (ADR 53). Written from `image.MEMBERS_LEVEL` on
+    only."""
+
+    acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAcls:
+    """These ACLs hold no more; those that are gone already stay away. Written from `image.MEMBERS_LEVEL` on only."""
+
+    acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChange:
+    entity: QuotaEntity
+    key: str
+    value: float | None
+    """None: it is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuotas:
+    """All of these quotas, in this order (ADR 54). Written from `image.MEMBERS_LEVEL` on only."""
+
+    changes: tuple[QuotaChange, ...]
+
+
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
     | AlterBrokerConfigs | SetReplicationFactor | SetScramCredential | DeleteScramCredential | FirstScramCredentials
+    | AddAcls | RemoveAcls | AlterQuotas
 )  # fmt: skip
 
 

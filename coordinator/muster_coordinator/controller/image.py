@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
+from muster_coordinator.security.acl import Acl
+from muster_coordinator.security.quota_entities import QuotaEntity
 from muster_coordinator.security.scram import ScramCredential
 
 MEMBERS_LEVEL = 3
@@ -185,6 +187,10 @@ class ClusterImage:
     none. There are none below `MEMBERS_LEVEL`."""
     scram_secret: bytes = field(default=b"", repr=False)
     """Of what the salts of users that do not exist are made (`security.scram`); empty until the first user was set."""
+    acls: frozenset[Acl] = frozenset()
+    """Who may do what (ADR 53). There are none below `MEMBERS_LEVEL`."""
+    quotas: Mapping[QuotaEntity, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    """Client quotas (ADR 54): each sorted by key, never empty. There are none below `MEMBERS_LEVEL`."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -12,11 +12,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
+from muster_coordinator.controller.access import alter_access
 from muster_coordinator.controller.broker_configs import alter_broker_configs
 from muster_coordinator.controller.commands import (
+    AddAcls,
     AddPartitions,
     AllocateProducerIds,
     AlterBrokerConfigs,
+    AlterQuotas,
     AlterTopicConfigs,
     Command,
     CommandResult,
@@ -33,6 +36,7 @@ from muster_coordinator.controller.commands import (
     PauseBalancer,
     RecoverCluster,
     RegisterBroker,
+    RemoveAcls,
     ReplaceReplica,
     SetControllerVoters,
     SetDraining,
@@ -74,6 +78,7 @@ _OfUsers = SetScramCredential | DeleteScramCredential | FirstScramCredentials
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
     | CompleteControllerVoters | AlterBrokerConfigs | SetReplicationFactor
+    | AddAcls | RemoveAcls | AlterQuotas
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
@@ -109,32 +114,35 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
         return CommandResult(Code.INVALID_REQUEST, "a cluster is recovered while no replica of it runs")
     if level >= MEMBERS_LEVEL:
         return None
-    if isinstance(command, RegisterBroker) and command.rack:
-        what = "a rack"
-    elif isinstance(command, CreateTopic | AddPartitions) and command.placed:
-        what = "placing partitions"
-    elif isinstance(command, ReplaceReplica):
-        what = "replacing a replica"
-    elif isinstance(command, MovePartition | CompleteMove):
-        what = "moving a partition"
-    elif isinstance(command, UnregisterBroker):
-        what = "unregistering a broker"
-    elif isinstance(command, DecommissionBroker):
-        what = "decommissioning a broker"
-    elif isinstance(command, PauseBalancer):
-        what = "balancing"
-    elif isinstance(command, SetControllerVoters | CompleteControllerVoters):
-        what = "changing who votes in the controller's group"
-    elif isinstance(command, AlterBrokerConfigs):
-        what = "changing a broker's settings"
-    elif isinstance(command, SetReplicationFactor):
-        what = "changing the replication factor"
-    elif isinstance(command, SetScramCredential | DeleteScramCredential | FirstScramCredentials):
-        what = "having users"
-    else:
+    what = _what_needs_the_level(command)
+    if what is None:
         return None
     said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
     return CommandResult(Code.UNSUPPORTED_VERSION, said)
+
+
+_OF_THE_LEVEL: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((ReplaceReplica,), "replacing a replica"),
+    ((MovePartition, CompleteMove), "moving a partition"),
+    ((UnregisterBroker,), "unregistering a broker"),
+    ((DecommissionBroker,), "decommissioning a broker"),
+    ((PauseBalancer,), "balancing"),
+    ((SetControllerVoters, CompleteControllerVoters), "changing who votes in the controller's group"),
+    ((AlterBrokerConfigs,), "changing a broker's settings"),
+    ((SetReplicationFactor,), "changing the replication factor"),
+    ((SetScramCredential, DeleteScramCredential, FirstScramCredentials), "having users"),
+    ((AddAcls, RemoveAcls), "changing ACLs"),
+    ((AlterQuotas,), "setting quotas"),
+)
+
+
+def _what_needs_the_level(command: Command) -> str | None:
+    """What of a command releases below `MEMBERS_LEVEL` do not know, for people; None: nothing."""
+    if isinstance(command, RegisterBroker) and command.rack:
+        return "a rack"
+    if isinstance(command, CreateTopic | AddPartitions) and command.placed:
+        return "placing partitions"
+    return next((what for kinds, what in _OF_THE_LEVEL if isinstance(command, kinds)), None)
 
 
 def raft_groups(cluster: ClusterImage) -> int:
@@ -197,6 +205,8 @@ def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[Cluster
             return set_voters(cluster, command.voters), DONE
         case AlterBrokerConfigs():
             return alter_broker_configs(cluster, command), DONE
+        case AddAcls() | RemoveAcls() | AlterQuotas():
+            return alter_access(cluster, command), DONE
         case CompleteControllerVoters():
             return complete_voters(cluster, command.voters), DONE
         case SetReplicationFactor():

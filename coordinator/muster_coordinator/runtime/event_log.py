@@ -2,9 +2,11 @@
 
 Problem: ten thousand rebalances a minute must cost the loop and the disk little, and an expulsion must not be lost
 among them. Mechanism: each kind has its own bound per window; events beyond it are summed up in one line when the
-window ends. All are counted, for /metrics. What it does not do: write. The log pipeline does, off the loop (`logs`).
+window ends. Those with a stream of their own (the audit) are all written. All are counted, for /metrics. What it does
+not do: write. The log pipeline does, off the loop (`logs`).
 """
 
+import logging
 from collections import Counter
 
 from muster_coordinator.events import KINDS, Event, EventKind, Room
@@ -12,6 +14,9 @@ from muster_coordinator.ports import Loop
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.log_levels import event_logger
 
+for _kind in KINDS:
+    if _kind.stream:  # whatever level the process has
+        logging.getLogger(_kind.stream).setLevel(_kind.level)
 _LOGGERS = {room: event_logger(room) for room in Room}
 
 
@@ -29,6 +34,9 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         kind = event.kind
         self.counts[kind.name] += 1
+        if kind.stream:
+            self._write(logging.getLogger(kind.stream), event)
+            return
         log = _LOGGERS[kind.room]
         if not log.isEnabledFor(kind.level):
             return
@@ -41,6 +49,11 @@ class EventLog:
             self._repeats[kind] += 1
             return
         self._written[kind] = written + 1
+        self._write(log, event)
+
+    @staticmethod
+    def _write(log: logging.Logger, event: Event) -> None:
+        kind = event.kind
         fields = {"room": str(kind.room)} | {
             name: value[: limits.EVENT_TEXT_CHARS_MAX] if isinstance(value, str) else value
             for name, value in event.fields.items()

@@ -1,4 +1,5 @@
-"""Limits of credentials and of the messages that authenticate."""
+"""Limits of credentials, of the messages that authenticate, of ACLs and of quotas: all replicas have all of these in
+memory."""
 
 from muster_coordinator.limits import KIB
 
@@ -31,3 +32,18 @@ JWKS_BYTES_MAX = 256 * KIB
 JWKS_KEYS_MAX = 100
 
 assert SCRAM_MESSAGE_BYTES_MAX > 3 * USER_NAME_BYTES_MAX
+ACLS_MAX = 20_000
+"""ACLs of a cluster. Kafka has no limit of its own; a checkpoint of these takes about 2 MB."""
+ACL_TEXT_CHARS_MAX = 1_024
+"""Characters of a name, principal or host in an ACL. Group ids may be longer, and then no LITERAL ACL names them, but
+prefixes and `*` do."""
+ACLS_OF_A_COMMAND_MAX = 1_000
+ACLS_OF_A_COMMAND_BYTES_MAX = 128 * KIB
+"""A longer request is several commands: each is one frame between brokers."""
+ACLS_OF_A_REQUEST_MAX = 10_000
+"""Kafka's MAX_RECORDS_PER_USER_OP: ACLs that one DeleteAcls may delete, and one CreateAcls create."""
+QUOTA_ENTITIES_MAX = 10_000
+"""Users, client ids, pairs of them and addresses that have quotas of their own."""
+SUPER_USERS_MAX = 1_000
+
+assert 4 * 3 * ACL_TEXT_CHARS_MAX + 32 < ACLS_OF_A_COMMAND_BYTES_MAX, "the longest ACL fits into a command"

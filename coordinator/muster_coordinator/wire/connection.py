@@ -89,7 +89,10 @@ class Held:
 class Exchange:
     """One request's place in line. Handlers get it as `reply` and call it once, with the answer."""
 
-    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "ends", "frame", "held", "route")
+    __slots__ = (
+        "_answered", "_began_ns", "_cancel", "_connection", "_correlation", "_followed", "ends", "frame", "held",
+        "route",
+    )  # fmt: skip
 
     def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
         self._connection = connection
@@ -98,6 +101,7 @@ class Exchange:
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
         self._followed: Callable[[], None] | None = None
+        self._answered: Callable[[Value], None] | None = None
         self.held: Held | None = None
         """None for a small request, and once the answer has left the line."""
         self.frame: bytearray | _Sentinel | None = None
@@ -126,6 +130,8 @@ class Exchange:
         """Answer in the shape that the API's encoder takes, NO_ANSWER or CLOSE. Harmless on a closed connection."""
         assert self.frame is None, "a request is answered once"
         self._cancel = None
+        if self._answered is not None:
+            self._answered(answer)
         if self._followed is not None:
             self._followed = None
             self._connection.patient -= 1
@@ -160,6 +166,11 @@ class Exchange:
                 self._connection.contain("an answer's errors could not be counted", route.api, route.version, error)
         meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
         self._connection.answered()
+
+    def on_answer(self, call: Callable[[Value], None]) -> None:
+        """Register `call` for the answer, before it is written, also if the client is gone by then. It may complete the
+        answer, and must not call the exchange."""
+        self._answered = call
 
     def on_close(self, call: Callable[[], None]) -> None:
         """Register `call` for the case that the connection ends before the answer."""

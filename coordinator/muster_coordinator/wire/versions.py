@@ -49,6 +49,7 @@ class Api(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
@@ -109,6 +110,7 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.LIST_PARTITION_REASSIGNMENTS: _range(0, 0, 0),
         Api.OFFSET_DELETE: _range(0, 0, -1),
         Api.DESCRIBE_CLIENT_QUOTAS: _range(0, 1, 1),
+        Api.ALTER_CLIENT_QUOTAS: _range(0, 1, 1),
         Api.DESCRIBE_USER_SCRAM_CREDENTIALS: _range(0, 0, 0),
         Api.ALTER_USER_SCRAM_CREDENTIALS: _range(0, 0, 0),
         Api.DESCRIBE_QUORUM: _range(0, 2, 0),
