@@ -230,9 +230,9 @@ def test_a_coordinator_and_its_volume_survive_the_deletion_of_its_pod(shared: Cl
     assert status["cluster_id"] is not None
 
 
-def test_another_number_of_replicas_is_refused(shared: Cluster) -> None:
+def test_fewer_replicas_than_the_replication_factor_are_refused(shared: Cluster) -> None:
     before = uids(shared.pods())
-    patch(shared, '{"replicas":5}')
+    patch(shared, '{"replicas":1}')
     try:
 
         def refused() -> dict[str, Any] | None:
@@ -240,9 +240,9 @@ def test_another_number_of_replicas_is_refused(shared: Cluster) -> None:
             return found if found.get("status") == "True" else None
 
         said = until("a condition that refuses", refused, 30)
-        assert said["reason"] == "ScalingUnsupported"
+        assert said["reason"] == "ReplicationFactorFixed"
         assert "3 coordinators stay" in said["message"]
-        assert "ScalingUnsupported" in [one["reason"] for one in events_of(shared)]
+        assert "ReplicationFactorFixed" in [one["reason"] for one in events_of(shared)]
         assert shared.client.read("statefulset", shared.name)["spec"]["replicas"] == 3
     finally:
         patch(shared, '{"replicas":3}')

@@ -83,6 +83,11 @@ def config_map(cluster: str, config_hash: str) -> str:
     return f"{cluster}-config-{config_hash}"
 
 
+def identity(cluster: str) -> str:
+    """The ConfigMap that tells coordinators which cluster they join."""
+    return f"{cluster}-identity"
+
+
 def token_secret(cluster: str) -> str:
     return f"{cluster}-admin-token"
 

@@ -10,7 +10,7 @@ then stop the management of all others.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
@@ -109,6 +109,16 @@ class Admin(Protocol):
     async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
         """Declare the data folder of a replica gone for good, at the controller's leader, `first` if that is still it.
         Asking again changes nothing. Raises Refused with the coordinator's reason, or Transient."""
+        ...
+
+    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+        """Mark a broker as one that is to leave, or to stay after all, at the first of `hosts` that answers. Asking
+        again changes nothing; one that has left already is no error. Raises Refused with the coordinator's reason, or
+        Transient."""
+        ...
+
+    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+        """What the controller's leader, at `host`, moves by itself."""
         ...
 
     async def group_facts(

@@ -8,14 +8,14 @@ caller knows it, never at an address taken from an answer.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
-from muster_operator.admin.decode import GroupFacts, group_facts, replica_view
+from muster_operator.admin.decode import GroupFacts, group_facts, moves_view, replica_view
 from muster_operator.errors import OperatorError, Refused, Transient
 from muster_operator.limits import (
     ADMIN_BODY_BYTES_MAX,
@@ -26,7 +26,7 @@ from muster_operator.limits import (
     MESSAGE_CHARS_MAX,
 )
 from muster_operator.naming import ordinal_of
-from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
@@ -71,6 +71,28 @@ class AdminAdapter:
                 raise _refusal(status, document, f"{path} at {host}")
             leader = named
         raise Transient("ReplicaNotReady", "the leadership of the controller group moves")
+
+    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+        """Any coordinator takes it: the first of `hosts` that answers."""
+        path, body = f"/v1/replicas/{broker}/decommission", {"departing": departing}
+        silent: Transient = Transient("ReplicaUnreachable", "no coordinator's address is known")
+        for host in hosts:
+            try:
+                status, document = await self._ask("POST", host, path, token, body, ADMIN_REPLACE_TIMEOUT_S)
+            except Transient as error:
+                silent = error
+                continue
+            if status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
+                return
+            raise _refusal(status, document, f"{path} at {host}")
+        raise silent
+
+    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+        """What is moved by itself, at the controller's leader."""
+        try:
+            return moves_view(await self._wanted("GET", host, "/v1/balancer", token))
+        except OperatorError as error:
+            return Unknown(reason=error.reason, message=error.message)
 
     async def group_facts(self, *, hosts: Mapping[int, str], token: str, group_id: str) -> GroupFacts | Unknown:
         """Ask `hosts` (broker id → address) in turn until one coordinates the group or names the coordinator."""

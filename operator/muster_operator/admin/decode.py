@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
+from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
 VERSION_CHARS_MAX = 60
 FOLDER: Final = re.compile(r"[0-9a-f]{32}")
+STUCK_MAX: Final = 3
+STUCK_CHARS_MAX: Final = 200
 GroupFacts = tuple[int | None, int | None, str | None]
 
 
@@ -42,6 +44,7 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
             folder=_folder(status.get("replica_uuid")),
             seats=_seats(status.get("brokers") or ()),
             groups_to_change=_int(status.get("groups_to_change", 0)),
+            voters=tuple(_int(one) for one in status.get("voters") or ()),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
@@ -62,6 +65,21 @@ def group_facts(document: Json) -> GroupFacts | Unknown:
             generation if generation >= 0 else None,
             None if at is None else _int(at),
             None if reason is None else str(reason),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unknown(
+            reason="AnswerNotUnderstood", message=f"the coordinator answers in another shape ({type(error).__name__})"
+        )
+
+
+def moves_view(document: Json) -> MovesView | Unknown:
+    """`/v1/balancer` of the controller's leader."""
+    try:
+        return MovesView(
+            moving=_int(document["moving"]),
+            paused=bool(document["paused"]),
+            stuck=tuple(str(one)[:STUCK_CHARS_MAX] for one in document["stuck"][:STUCK_MAX]),
+            reason=str(document["reason"])[:STUCK_CHARS_MAX],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
@@ -93,7 +111,9 @@ def _raft_group(found: Json) -> RaftGroupView:
 def _seats(brokers: Iterable[Json]) -> dict[int, Seat]:
     """Coordinators of earlier releases do not report folders: then there are no seats."""
     return {
-        _int(one["broker"]): Seat(folder=_folder(one["replica_uuid"]), binding=_int(one["binding"]))
+        _int(one["broker"]): Seat(
+            folder=_folder(one["replica_uuid"]), binding=_int(one["binding"]), departing=one.get("departing") is True
+        )
         for one in brokers
         if "replica_uuid" in one
     }

@@ -34,7 +34,9 @@ from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
 
-REPLICAS: Final = (1, 3, 5)
+REPLICATION_FACTORS: Final = (1, 3, 5)
+REPLICAS_MAX: Final = 50
+"""As many brokers as a cluster may have."""
 STORAGE_BYTES_MIN: Final = 1024**3
 """With default settings a smaller volume fills up before the write-ahead logs and segments are recycled."""
 NODE_PORT_STRIDE: Final = 10
@@ -84,6 +86,13 @@ class Storage:
         choice("Retain", "Delete"),
         "What happens to the volumes when this object is deleted. Retain keeps the data.",
         default="Retain",
+    )
+    when_scaled: str = spec_field(
+        choice("Retain", "Delete"),
+        "What happens to the volume of a coordinator that has left because `replicas` was lowered: whatever was on it"
+        " was moved to others before. Retain keeps the claim, which has to be deleted before its number is wanted"
+        " again: what left the cluster never takes part again.",
+        default="Delete",
     )
 
 
@@ -230,9 +239,14 @@ _LISTENERS: Final = ListOf(
 class ClusterSpec:
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.replicationFactor) || self.replicationFactor == self.replicas",
-            message="`replicationFactor` must equal `replicas`: every replica holds every partition so far",
-            holds=lambda spec: spec.replication_factor in (None, spec.replicas),
+            cel="!has(self.replicationFactor) || self.replicationFactor <= self.replicas",
+            message="`replicationFactor` may not be above `replicas`: no coordinator has two replicas of a partition",
+            holds=lambda spec: spec.replication_factor is None or spec.replication_factor <= spec.replicas,
+        ),
+        Rule(
+            cel="self.replicas <= 10 || !has(self.listeners) || self.listeners.all(one, one.type != 'nodePort')",
+            message="`replicas` may not be above 10 with a `nodePort` listener: pod N is reached at its base plus N",
+            holds=lambda spec: spec.replicas <= NODE_PORT_STRIDE or not spec.external_listeners,
         ),
         Rule(
             cel="!has(self.version) || has(self.image)",
@@ -242,22 +256,28 @@ class ClusterSpec:
     )
 
     replicas: int = spec_field(
+        Integer(low=1, high=REPLICAS_MAX),
+        "Number of coordinators, also by `kubectl scale`. New ones get some of the Raft groups; when it is lowered,"
+        " those with the highest numbers hand over what they hold and leave. There are never fewer than the replication"
+        " factor: condition ScalingRefused.",
+        default=3,
+    )
+    replication_factor: int | None = spec_field(
         Integer(
             low=1,
             high=5,
             rules=(
                 Rule(
                     cel="self in [1, 3, 5]",
-                    message="`replicas` must be 1, 3 or 5",
-                    holds=lambda replicas: replicas in REPLICAS,
+                    message="`replicationFactor` must be 1, 3 or 5",
+                    holds=lambda factor: factor in REPLICATION_FACTORS,
                 ),
             ),
         ),
-        "Number of coordinators: 1 (survives no failure), 3 (one failure) or 5 (two). A later change is refused with"
-        " condition ScalingRefused.",
-        default=3,
+        "Replicas of each Raft group, and coordinators that form the cluster: 1 (survives no failure), 3 (one failure)"
+        " or 5 (two). Absent: 5, 3 or 1, the first that is not above `replicas` when the cluster is made. A later"
+        " change has no effect, and condition ScalingRefused says so.",
     )
-    replication_factor: int | None = spec_field(Integer(low=1, high=5), "If set, it must equal `replicas`.")
     offsets_partitions: int = spec_field(
         Integer(low=1, high=1000, rules=(immutable("offsetsPartitions"),)),
         "Partitions of __consumer_offsets, the number of Raft groups for consumer groups. It may not change.",
@@ -305,6 +325,11 @@ class ClusterSpec:
         NAME,
         "DNS domain appended to addresses (cluster.local), for clients whose DNS search path lacks it.",
     )
+
+    @property
+    def founders(self) -> int:
+        """Coordinators that form a cluster of this spec, and replicas of each of its Raft groups."""
+        return self.replication_factor or max(one for one in REPLICATION_FACTORS if one <= self.replicas)
 
     @property
     def internal_listener(self) -> Listener:

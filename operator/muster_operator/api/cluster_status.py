@@ -4,6 +4,7 @@ metrics."""
 from dataclasses import dataclass
 from typing import Any
 
+from muster_operator.api.cluster import REPLICAS_MAX
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.schema import Boolean, ListOf, Text
 from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, TIME, WORD
@@ -31,6 +32,20 @@ class CoordinatorVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterScaling:
+    leaving: str | None = spec_field(
+        Text(max_length=1000), "Pods of the coordinators that are to leave; absent: none is."
+    )
+    groups_to_move: int | None = spec_field(COUNT, "Replicas of Raft groups that they still hold.")
+    groups_at_first: int | None = spec_field(COUNT, "Replicas of Raft groups that they held when it began.")
+    moving: int | None = spec_field(COUNT, "Partitions that are being moved now. Absent: not known.")
+    since: str | None = spec_field(TIME, "When it began.")
+    seconds_left: int | None = spec_field(
+        COUNT, "Estimate until they have left, by how fast it went so far. Absent: nothing was moved yet."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRollout:
     pod: str | None = spec_field(WORD, "The pod that is being restarted.")
     uid: str | None = spec_field(WORD, "Its uid.")
@@ -50,7 +65,19 @@ class ClusterBootstrap:
 class ClusterStatus:
     observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status refers to.")
     conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Conditions (docs/operator-conditions.md).")
-    replicas: int | None = spec_field(COUNT, "Coordinators that the cluster was made with.")
+    replicas: int | None = spec_field(COUNT, "Coordinators that have a pod or are to have one now.")
+    founders: int | None = spec_field(
+        COUNT, "Coordinators that formed the cluster, those with the lowest numbers: its replication factor."
+    )
+    cluster_id: str | None = spec_field(WORD, "Id that the coordinators gave their cluster.")
+    brokers: int | None = spec_field(COUNT, "Coordinators that are registered in the cluster.")
+    voters: int | None = spec_field(COUNT, "Coordinators that vote in the controller group.")
+    under_replicated: int | None = spec_field(
+        COUNT, "Raft groups with a replica that does not answer or is not caught up. Absent: not known."
+    )
+    scaling: ClusterScaling | None = spec_field(
+        Record(ClusterScaling), "Coordinators that are leaving. Absent: none is."
+    )
     ready_replicas: int | None = spec_field(COUNT, "Coordinators that are Ready.")
     ready_text: str | None = spec_field(WORD, "readyReplicas/replicas, for kubectl get.")
     version: str | None = spec_field(
@@ -65,10 +92,10 @@ class ClusterStatus:
     controller_leader: str | None = spec_field(WORD, "Pod that leads the controller group, or Unknown.")
     rollout: ClusterRollout | None = spec_field(Record(ClusterRollout), "The roll-out under way. Absent: none.")
     members: tuple[CoordinatorMember, ...] | None = spec_field(
-        ListOf(items=Record(CoordinatorMember), max_items=7, keys=("name",)), "The coordinators, by pod."
+        ListOf(items=Record(CoordinatorMember), max_items=REPLICAS_MAX, keys=("name",)), "The coordinators, by pod."
     )
     volumes: tuple[CoordinatorVolume, ...] | None = spec_field(
-        ListOf(items=Record(CoordinatorVolume), max_items=7, keys=("name",)),
+        ListOf(items=Record(CoordinatorVolume), max_items=REPLICAS_MAX, keys=("name",)),
         "Where each coordinator's data was when it last took part: by this a lost volume is told.",
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(

@@ -29,7 +29,7 @@ class ClusterCondition(Word):
     )
     PROGRESSING = "Progressing", "Something is being created, replaced or waited for."
     DEGRADED = "Degraded", "A problem that does not resolve by itself."
-    SCALING_REFUSED = "ScalingRefused", "`replicas` was changed; this version cannot change the number of coordinators."
+    SCALING_REFUSED = "ScalingRefused", "The number of coordinators cannot become `replicas` now; the message says why."
     VOLUME_LOST = "VolumeLost", "A coordinator's volume is gone, and its place is not taken by a new one yet."
     PAUSED = "Paused", "Only the status is written."
 
@@ -134,8 +134,30 @@ class Reason(Word):
         "The image is of a release that could not read what the cluster has written: no pod is changed.",
     )
     UNDRAINING_POD = "UndrainingPod", "A drain is undone: the coordinator is not restarted and may lead again."
-    SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators cannot change after the cluster's creation."
-    SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was created with."
+    SCALING_UNSUPPORTED = (
+        "ScalingUnsupported",
+        "The release, the cluster's feature level or the installed definition does not allow another number yet.",
+    )
+    SCALE_AS_WANTED = "ScaleAsWanted", "There are as many coordinators as wanted."
+    SCALING_UP = "ScalingUp", "Coordinators are being added."
+    SCALING_DOWN = "ScalingDown", "Coordinators are handing over what they hold, and leave when they hold nothing."
+    REPLICATION_FACTOR_FIXED = (
+        "ReplicationFactorFixed",
+        "`replicas` or `replicationFactor` does not fit the replication factor that the cluster was made with.",
+    )
+    DECOMMISSION_REFUSED = (
+        "DecommissionRefused",
+        "The coordinators, or the API server, refuse for now that a coordinator leaves; it is asked for again.",
+    )
+    DECOMMISSION_STUCK = (
+        "DecommissionStuck",
+        "Something cannot leave a coordinator that is to leave; the message has the coordinators' words.",
+    )
+    KEEPING_COORDINATOR = (
+        "KeepingCoordinator",
+        "A coordinator was to leave and is wanted: its decommission is taken back.",
+    )
+    COORDINATOR_LEFT = "CoordinatorLeft", "Coordinators have left the cluster, and their pods are removed."
     STORAGE_GROWING = "StorageGrowing", "Volumes are being enlarged."
     STORAGE_REFUSED = "StorageRefused", "A volume cannot be enlarged; the message has Kubernetes' own reason."
 

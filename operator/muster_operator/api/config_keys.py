@@ -21,6 +21,7 @@ OPERATOR_KEYS: Final = (
     "advertised.listeners",
     "listener.security.protocol.map",
     "muster.peer.listener",
+    "muster.peer.advertised",
     "muster.probe.listener",
     "muster.admin.listener",
     "muster.admin.advertised",

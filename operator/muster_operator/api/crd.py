@@ -1,7 +1,7 @@
 """CustomResourceDefinitions as values, made from the dataclasses. crds/*.yaml are generated from them; a test compares.
 
 Structural schemas, no conversion, one served and stored version. `status` is a subresource on both kinds, so that only
-changes of the spec raise the generation; ConsumerGroup has `scale` too, for kubectl scale and disruption budgets.
+changes of the spec raise the generation, and so is `scale`, for kubectl scale and disruption budgets.
 """
 
 from typing import Any

@@ -78,6 +78,12 @@ COORDINATOR_CLUSTER: Final = Kind(
     columns=(
         Column(name="Ready", path=".status.readyText", text="Ready coordinators / all coordinators."),
         Column(name="Quorum", path=_condition("QuorumAvailable"), text="Whether every Raft group can commit."),
+        Column(
+            name="Under-Replicated",
+            path=".status.underReplicated",
+            type="integer",
+            text="Raft groups with a replica that does not answer or is not caught up.",
+        ),
         Column(name="Version", path=".status.version", text="Release that the coordinators report."),
         Column(name="Reason", path=_condition("Ready", "reason"), text="AllReady, or why it is not Ready."),
         Column(
@@ -90,9 +96,16 @@ COORDINATOR_CLUSTER: Final = Kind(
             name="External", path=".status.bootstrapServers.external", text="Bootstrap addresses outside.", wide=True
         ),
         Column(name="Revision", path=".status.updateRevision", text="Revision of the pods.", wide=True),
+        Column(
+            name="To-Move",
+            path=".status.scaling.groupsToMove",
+            type="integer",
+            text="Replicas of Raft groups on coordinators that are to leave.",
+            wide=True,
+        ),
         _AGE,
     ),
-    scale=False,
+    scale=True,
 )
 CONSUMER_GROUP: Final = Kind(
     kind="ConsumerGroup",

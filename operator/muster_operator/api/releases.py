@@ -34,7 +34,11 @@ _PARTS: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:[-+.][0-9A-Za-z
 
 FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = ((Release(0, 1, 0), 1), (Release(0, 2, 0), 3))
 """(release, highest feature level that it and later releases know), ascending."""
-KEYS_SINCE: Final[Mapping[str, Release]] = {}
+MEMBERS_LEVEL: Final = 3
+"""Feature level from which on coordinators come and go."""
+JOINS_SINCE: Final = Release(0, 2, 0)
+"""The first release whose coordinators join a formed cluster."""
+KEYS_SINCE: Final[Mapping[str, Release]] = {"muster.peer.advertised": Release(0, 2, 0)}
 """Key that the operator writes → the first release that knows it. Keys of the first release are not listed."""
 
 

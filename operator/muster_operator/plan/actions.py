@@ -83,11 +83,23 @@ class ReplaceReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteClaim:
-    """Delete the volume claim of a data folder that was declared gone for good, with a uid precondition. A refusal does
-    not end the pass."""
+    """Delete the volume claim of a data folder that was declared gone for good, or of a coordinator that has left, with
+    a uid precondition. A refusal does not end the pass."""
 
     name: str
     uid: str
+    of_lost: bool = True
+    """False: of a coordinator that has left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decommission:
+    """`POST /v1/replicas/{id}/decommission`: the coordinator is to hand over what it holds and to leave, or to stay
+    after all (ADR 47). A refusal does not end the pass."""
+
+    pod: str
+    broker: int
+    departing: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +162,7 @@ Action = (
     | DeletePod
     | ReplaceReplica
     | DeleteClaim
+    | Decommission
     | RemoveMembers
     | HoldRollout
     | Scale

@@ -13,19 +13,20 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
-from muster_operator.naming import CONFIG_HASH_ANNOTATION
+from muster_operator.naming import CONFIG_HASH_ANNOTATION, identity
 from muster_operator.plan.actions import Action, DeleteChild, EnsureSecret, Event, GrowClaim, Plan, ReplaceReplica
 from muster_operator.plan.children import WORKLOAD, ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.lost_volumes import judge
+from muster_operator.plan.members import Members, plan_members
 from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
-from muster_operator.plan.scaling import kept_replicas
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_cluster import cluster_status
 from muster_operator.resources.cluster import children
 from muster_operator.resources.coordinator_statefulset import claim_name
+from muster_operator.resources.owned import is_owned_by
 from muster_operator.resources.surplus import of_cluster
 from muster_operator.resources.token_secret import admin_token
 from muster_operator.world.cluster import ClusterWorld
@@ -44,14 +45,13 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
             decision=Reason.DELETING,
             reason="Kubernetes removes what belongs to it",
         )
-    kept, scaling = kept_replicas(world)
     refused = refusal(world, settings)
-    made = _children(world, settings, kept, refused)
+    members = plan_members(world, frozen=owner.paused or refused is not None)
+    made = _children(world, settings, members, refused)
     step = next_step(world, settings)
     replacement = plan_replacement(world, settings)
     status = cluster_status(
-        world, kept=kept, scaling=scaling, children=made, step=step, settings=settings, refused=refused,
-        replacement=replacement,
+        world, members=members, children=made, step=step, settings=settings, refused=refused, replacement=replacement,
     )  # fmt: skip
     if owner.paused:
         return Plan(
@@ -68,10 +68,13 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
     making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
     lost = replacement.finding.status == "True"
-    again_ms = min(step.again_ms, settings.wait_ms) if lost else step.again_ms
+    unsettled = lost or members.under_way or bool(members.claims) or members.finding.status == "True"
+    again_ms = min(step.again_ms, settings.wait_ms) if unsettled else step.again_ms
     replacing = () if made.taken else _beside(step, replacement)
-    actions = (*growing, *making, *((step.action,) if step.action is not None else ()), *tidying, *replacing)
-    decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step)
+    leaving = () if made.taken else (*members.marks, *members.claims)
+    restart = (step.action,) if step.action is not None else ()
+    actions = (*growing, *making, *restart, *tidying, *replacing, *leaving)
+    decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step, members)
     return Plan(
         actions=actions,
         status=status,
@@ -91,7 +94,7 @@ def _beside(step: Step, replacement: Replacement) -> tuple[Action, ...]:
     return (action,)
 
 
-def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: str | None) -> ChildrenPlan:
+def _children(world: ClusterWorld, settings: PlanSettings, members: Members, refused: str | None) -> ChildrenPlan:
     """`refused`: the wanted image may not reach the pods, so their template and settings stay unchanged."""
     owner, spec, statefulset = world.owner, world.spec, world.statefulset
     if isinstance(statefulset, Unknown):
@@ -103,7 +106,10 @@ def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: s
         image=settings.operator_image,
         operator_namespace=settings.operator_namespace,
         operator_labels=settings.operator_labels,
-        replicas=kept,
+        replicas=members.pods,
+        founders=members.founders,
+        cluster_id=members.cluster_id,
+        joins=(told := live.get(("ConfigMap", identity(owner.name)))) is not None and is_owned_by(told, owner),
         storage_size=_made_size(live.get(("StatefulSet", owner.name))),
         pull_policy=settings.image_pull_policy,
         platform_sets_user=settings.platform_sets_user,
@@ -147,13 +153,15 @@ def _growing(world: ClusterWorld) -> tuple[GrowClaim, ...]:
     return tuple(found)
 
 
-def _decision(made: ChildrenPlan, step: Step) -> tuple[Reason, str]:
+def _decision(made: ChildrenPlan, step: Step, members: Members) -> tuple[Reason, str]:
     if made.unknown is not None:
         return Reason.NOT_OBSERVED, made.reason
     if made.taken:
         return Reason.NAME_TAKEN, made.reason
     if made.actions and step.action is None:
         return Reason.CREATING_CHILDREN, made.reason
+    if step.decision == Reason.CONVERGED and members.under_way:
+        return Reason(members.finding.reason), members.finding.message
     return step.decision, step.reason
 
 

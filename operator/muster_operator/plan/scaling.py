@@ -1,10 +1,6 @@
-"""Numbers of pods: a cluster's number stays as created; a group's members that have left for good are removed.
+"""Members of a group that have left for good are removed from it (`plan.members` has the numbers of coordinators).
 
-**Cluster.** Replicas are Raft voters; changing their number needs membership change, which does not exist yet. The
-number at creation is kept, whatever `spec.replicas` or a change of the StatefulSet says. It is stored in
-`status.replicas`, because the StatefulSet may be the object that was changed.
-
-**Group.** A static member that will not come back holds its partitions until its session times out. It has left for
+A static member that will not come back holds its partitions until its session times out. It has left for
 good if all of these hold, and only then is it removed (LeaveGroup by instance id and member id):
 
  1. its ordinal is wanted neither by `spec.replicas` nor by the current StatefulSet;
@@ -27,11 +23,9 @@ names.
 from dataclasses import dataclass
 
 from muster_operator import naming
-from muster_operator.api.conditions import ClusterCondition, Reason
-from muster_operator.plan.conditions import Finding, finding
+from muster_operator.api.conditions import Reason
 from muster_operator.plan.departing import stored_records
 from muster_operator.plan.pods import observed
-from muster_operator.world.cluster import ClusterWorld
 from muster_operator.world.group import GroupWorld, Leaver, ObservedGroup
 from muster_operator.world.views import StatefulSetView
 
@@ -52,25 +46,6 @@ class Departure:
     @property
     def instance_ids(self) -> tuple[str, ...]:
         return tuple(one.instance_id for one in self.members)
-
-
-def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
-    """The number of coordinators to run, and the condition about the requested number."""
-    remembered = world.owner.status.get("replicas")
-    if isinstance(remembered, int) and not isinstance(remembered, bool) and remembered > 0:
-        kept = remembered
-    elif isinstance(world.statefulset, StatefulSetView) and world.statefulset.replicas > 0:
-        kept = world.statefulset.replicas
-    else:
-        kept = world.spec.replicas
-    refused = kept != world.spec.replicas
-    message = (
-        f"`replicas` is {world.spec.replicas}, and this version cannot change it: {kept} coordinators stay"
-        if refused
-        else f"{kept} coordinators, as the cluster was made"
-    )
-    reason = Reason.SCALING_UNSUPPORTED if refused else Reason.SCALE_AS_MADE
-    return kept, finding(ClusterCondition.SCALING_REFUSED, refused, reason, message)
 
 
 def departure(world: GroupWorld) -> Departure:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster_operator import naming
+from muster_operator.api.cluster import REPLICAS_MAX
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.plan import quorum
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
 from muster_operator.plan.downgrade import feature_level
+from muster_operator.plan.members import Members, forgotten, scaling_status
 from muster_operator.plan.pods import broken
 from muster_operator.plan.replacement import Replacement
 from muster_operator.plan.rollout import Step
@@ -22,14 +24,13 @@ from muster_operator.resources.cluster import external_bootstrap, internal_boots
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
 from muster_operator.world.views import StatefulSetView, Unknown
 
-MEMBERS_MAX = 7
+MEMBERS_MAX = REPLICAS_MAX
 
 
 def cluster_status(
     world: ClusterWorld,
     *,
-    kept: int,
-    scaling: Finding,
+    members: Members,
     children: ChildrenPlan,
     step: Step,
     settings: PlanSettings,
@@ -37,7 +38,7 @@ def cluster_status(
     refused: str | None = None,
 ) -> dict[str, Any]:
     """The whole `.status`. `refused`: why the wanted image may not reach the pods."""
-    owner, statefulset = world.owner, world.statefulset
+    owner, statefulset, kept = world.owner, world.statefulset, members.pods
     available = _quorum(world, settings)
     status: dict[str, Any] = {
         "observedGeneration": owner.generation,
@@ -49,22 +50,23 @@ def cluster_status(
         "conditions": merged(
             owner.status,
             (
-                _ready(world, available, children, step),
+                _ready(world, available, children, step, members),
                 available,
-                _progressing(world, children, step),
+                _progressing(world, children, step, members),
                 _degraded(world, available, children, step, refused, replacement),
                 replacement.finding,
-                scaling,
+                members.finding,
                 _paused(world),
             ),
             generation=owner.generation,
             now_ms=world.now_ms,
         ),
     }
-    volumes = [one.status() for one in records(world).values()]
+    left = forgotten(world, kept)
+    volumes = [one.status() for one in records(world).values() if one.name not in left]
     if volumes:
         status["volumes"] = volumes
-    status |= _releases(world) | restart_told(owner, paused=owner.paused)
+    status |= _releases(world) | _of_members(world, members, settings) | restart_told(owner, paused=owner.paused)
     if isinstance(statefulset, StatefulSetView):
         status |= _of_statefulset(world, statefulset, kept, step)
     else:
@@ -80,6 +82,32 @@ def _releases(world: ClusterWorld) -> dict[str, Any]:
     version = ", ".join(sorted(one for one in told if one)) or world.owner.status.get("version")
     found = {"version": version, "featureLevel": feature_level(world)}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _of_members(world: ClusterWorld, members: Members, settings: PlanSettings) -> dict[str, Any]:
+    """Who belongs to the cluster, and what lacks; the last known numbers while no leader answers."""
+    views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
+    survey = quorum.survey(views)
+    leader = next((view for view in views if view.broker_id == survey.controller_leader), None)
+    found: dict[str, Any] = {
+        "founders": members.founders if world.statefulset is not None else None,
+        "clusterId": members.cluster_id,
+        "brokers": len(leader.seats) if leader is not None else world.owner.status.get("brokers"),
+        "voters": len(leader.voters) if leader is not None else world.owner.status.get("voters"),
+        "underReplicated": len(_lacking(world, survey, settings)) if survey.complete else None,
+        "scaling": scaling_status(world, members) or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _lacking(world: ClusterWorld, survey: quorum.Survey, settings: PlanSettings) -> tuple[int, ...]:
+    """Raft groups with a replica that does not answer, or is not caught up."""
+    there = frozenset(view.broker_id for view in world.replicas.values() if isinstance(view, ReplicaView))
+    return tuple(
+        number
+        for number, led in survey.led.items()
+        if any(one not in there or not led.caught_up(one, settings.caught_up_entries_max) for one in led.view.voters)
+    )
 
 
 def _of_statefulset(world: ClusterWorld, statefulset: StatefulSetView, kept: int, step: Step) -> dict[str, Any]:
@@ -161,7 +189,7 @@ def _quorum_now(world: ClusterWorld, settings: PlanSettings) -> Finding:
     return finding(type_, True, Reason.QUORUM_HEALTHY, f"{len(survey.led)} Raft groups have a caught-up majority")
 
 
-def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step) -> Finding:
+def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step, members: Members) -> Finding:
     type_ = ClusterCondition.READY
     if children.unknown is not None or isinstance(world.statefulset, Unknown):
         return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
@@ -170,6 +198,8 @@ def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step
     if children.workload_drifted:
         return finding(type_, False, Reason.CREATING_CHILDREN, children.reason)
     if step.decision in (Reason.CONVERGED, Reason.WAITING_FOR_TURN):
+        if available.status == "True" and members.under_way:
+            return finding(type_, False, Reason(members.finding.reason), members.finding.message)
         if available.status == "True":
             return finding(type_, True, Reason.ALL_READY, step.reason)
         return Finding(type=type_, status=available.status, reason=available.reason, message=available.message)
@@ -177,7 +207,7 @@ def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step
     return finding(type_, None if unknown else False, step.decision, step.reason)
 
 
-def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step) -> Finding:
+def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step, members: Members) -> Finding:
     type_ = ClusterCondition.PROGRESSING
     if world.owner.paused:
         return finding(type_, False, Reason.PAUSED, "nothing is done while it is paused")
@@ -189,6 +219,8 @@ def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step) -> Fin
         return finding(type_, True, Reason.CREATING_CHILDREN, children.reason)
     if step.halted:
         return finding(type_, False, step.decision, step.reason)
+    if step.decision == Reason.CONVERGED and members.under_way:
+        return finding(type_, True, Reason(members.finding.reason), members.finding.message)
     return finding(type_, step.decision != Reason.CONVERGED, step.decision, step.reason)
 
 

@@ -9,6 +9,8 @@ Kubernetes keeps a claim as long as its pod, so both belong together.
 
 A record of a pod that has not changed needs no further reading: a cluster at rest costs no request.
 
+Of a coordinator that has left (`plan.members`) the claim is read until its record is dropped.
+
 Deliberately absent: any conclusion from a record that is missing (`plan.lost_volumes`). An older release wrote none.
 """
 
@@ -17,13 +19,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from muster_operator.api.cluster import REPLICAS_MAX
+from muster_operator.naming import ordinal_of
 from muster_operator.plan import quorum
 from muster_operator.world.cluster import ClusterWorld, ReplicaView, Seat
 from muster_operator.world.views import StatefulSetView, Unknown
 from muster_operator.world.volumes import ClaimView
 
-VOLUMES_MAX = 7
-"""As many as the definition allows; there are at most five coordinators."""
+VOLUMES_MAX = REPLICAS_MAX
+"""As many as the definition allows."""
 UNREADY_LOOK_MS = 10_000
 """Of a pod that has not been Ready for this time, the volume and its nodes are looked at, too: a restart is shorter."""
 
@@ -82,7 +86,7 @@ def looks(
         return {}
     records = stored_records(status)
     pods = {pod.name: pod for pod in statefulset.pods}
-    found = {}
+    found = {name: Look.CLAIM for name in records if name not in pods and ordinal_of(name) >= statefulset.replicas}
     for ordinal in statefulset.ordinals(statefulset.replicas):
         name = f"{statefulset.name}-{ordinal}"
         record, view, pod = records.get(name), replicas.get(name), pods.get(name)

@@ -7,13 +7,14 @@ because the executor draws its value.
 from collections.abc import Mapping
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.api.releases import release_of
+from muster_operator.api.releases import JOINS_SINCE, release_of
 from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
     config_map,
     coordinator_pod,
     coordinator_statefulset,
     disruption_budget,
+    identity,
     network_policy,
     service_account,
     services,
@@ -30,6 +31,9 @@ def children(
     operator_namespace: str,
     operator_labels: Mapping[str, str],
     replicas: int | None = None,
+    founders: int | None = None,
+    cluster_id: str | None = None,
+    joins: bool = False,
     storage_size: str | None = None,
     pull_policy: str | None = None,
     platform_sets_user: bool = False,
@@ -41,14 +45,19 @@ def children(
 
     `lost`: coordinators whose volumes are lost.
 
-    `replicas`, `storage_size`: as in the live StatefulSet, whose values stay; None if there is none yet, then the
-    spec's.
+    `replicas`: of the StatefulSet now, of which `founders` have formed the cluster `cluster_id` or are to form it.
+    `joins`: more than these joined it once, so the pods have what that needs.
+    `storage_size`: as in the live StatefulSet, whose value stays. None: the spec's.
     """
-    made_replicas = spec.replicas if replicas is None else replicas
+    made_founders = spec.founders if founders is None else founders
+    made_replicas = made_founders if replicas is None else replicas
     release = release_of(
         spec.image or image, told=spec.version, operator_image=image, operator_release=operator_release
     )
-    config = config_map.config(owner, spec, replicas=made_replicas, release=release)
+    joins = (release is None and (joins or made_replicas > made_founders)) or (
+        release is not None and release >= JOINS_SINCE
+    )
+    config = config_map.config(owner, spec, founders=made_founders, joins=joins, release=release)
     template = coordinator_pod.template(
         owner,
         spec,
@@ -57,11 +66,14 @@ def children(
         platform_sets_user=platform_sets_user,
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
+        joins=joins,
     )
     found = [services.peers(owner, spec), services.bootstrap(owner, spec)]
     for listener in spec.external_listeners:
         found += [services.node_port(owner, listener, ordinal) for ordinal in range(made_replicas)]
     found.append(config)
+    if joins:
+        found.append(identity.identity(owner, cluster_id))
     if spec.pod_template.service_account_name is None:
         found.append(service_account.coordinators(owner))
     if spec.network_policy.enabled:
@@ -70,7 +82,7 @@ def children(
                 owner, spec, operator_namespace=operator_namespace, operator_labels=operator_labels
             )
         )
-    found.append(disruption_budget.coordinators(owner, replicas=made_replicas, lost=lost))
+    found.append(disruption_budget.coordinators(owner, replicas=made_founders, lost=lost))
     found.append(
         coordinator_statefulset.statefulset(
             owner,

@@ -18,8 +18,10 @@ from muster_operator.world.views import OwnerView
 HASH_DIGITS = 10
 
 
-def config(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> Manifest:
-    text = server_properties.text(owner, spec, replicas=replicas, release=release)
+def config(
+    owner: OwnerView, spec: ClusterSpec, *, founders: int, joins: bool = False, release: Release | None = None
+) -> Manifest:
+    text = server_properties.text(owner, spec, replicas=founders, joins=joins, release=release)
     digest = hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
     return {
         "apiVersion": "v1",

@@ -23,7 +23,8 @@ from muster_operator.naming import (
     selector,
     token_secret,
 )
-from muster_operator.resources import server_properties
+from muster_operator.naming import identity as identity_name
+from muster_operator.resources import identity, server_properties
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.service_account import account_name
 from muster_operator.world.views import OwnerView
@@ -60,7 +61,12 @@ def _probe(path: str, *, period: int, timeout: int, failures: int) -> Manifest:
     }
 
 
-def _container(spec: ClusterSpec, image: str, pull_policy: str | None) -> Manifest:
+def _cluster_id(owner: OwnerView) -> Manifest:
+    source = {"name": identity_name(owner.name), "key": identity.KEY}
+    return {"name": server_properties.CLUSTER_ID, "valueFrom": {"configMapKeyRef": source}}
+
+
+def _container(owner: OwnerView, spec: ClusterSpec, image: str, pull_policy: str | None, *, joins: bool) -> Manifest:
     ports = [(listener.name, listener.port) for listener in spec.listeners]
     ports += [("peer", PEER_PORT), ("probe", PROBE_PORT), ("admin", ADMIN_PORT)]
     found: Manifest = {
@@ -71,6 +77,7 @@ def _container(spec: ClusterSpec, image: str, pull_policy: str | None) -> Manife
             _field(server_properties.POD_INDEX, f"metadata.labels['{POD_INDEX_LABEL}']"),
             _field(server_properties.POD_NAME, "metadata.name"),
             _field(server_properties.NODE_IP, "status.hostIP"),
+            *([_cluster_id(owner)] if joins else []),
         ],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
         "resources": dict(spec.resources),
@@ -139,8 +146,9 @@ def template(
     platform_sets_user: bool,
     config_map_name: str,
     config_hash: str,
+    joins: bool = False,
 ) -> Manifest:
-    """`image` and `pull_policy`: used if the spec sets none."""
+    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster."""
     asked = spec.pod_template
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if owner.restarted_at is not None:
@@ -151,7 +159,9 @@ def template(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": server_properties.SHUTDOWN_GRACE_SECONDS,
         "securityContext": {**_security(platform_sets_user=platform_sets_user), **(asked.security_context or {})},
-        "containers": [_container(spec, spec.image or image, spec.image_pull_policy or pull_policy)],
+        "containers": [
+            _container(owner, spec, spec.image or image, spec.image_pull_policy or pull_policy, joins=joins)
+        ],
         "volumes": _volumes(owner, config_map_name),
         "topologySpreadConstraints": spread_constraints(
             asked.topology_spread_constraints, selector(component=COORDINATOR, instance=owner.name), _SPREAD

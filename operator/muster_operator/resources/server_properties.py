@@ -21,6 +21,7 @@ SHUTDOWN_GRACE_SECONDS: Final = 60
 
 POD_INDEX: Final = "POD_INDEX"
 POD_NAME: Final = "POD_NAME"
+CLUSTER_ID: Final = "CLUSTER_ID"
 NODE_IP: Final = "NODE_IP"
 _PLACEHOLDERS: Final = {"$(NODE_IP)": NODE_IP, "$(POD_NAME)": POD_NAME, "$(ORDINAL)": POD_INDEX}
 
@@ -60,13 +61,21 @@ def _voters(owner: OwnerView, spec: ClusterSpec, replicas: int) -> str:
     return ",".join(f"{ordinal}@{host}:{PEER_PORT}" for ordinal, host in enumerate(hosts))
 
 
-def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> dict[str, str]:
-    """Key → value, the operator's keys first. `replicas`: the number that the cluster was created with.
+def settings(
+    owner: OwnerView, spec: ClusterSpec, *, replicas: int, joins: bool = False, release: Release | None = None
+) -> dict[str, str]:
+    """Key → value, the operator's keys first. `replicas`: the number that formed the cluster. `joins`: pods beyond
+    these may read the file too.
 
     `release` of the coordinators: keys of the operator that it does not know are left out, because an unknown key stops
     its start. The user's keys are always written: leaving one out would silently ignore it.
     """
     own = _own_settings(owner, spec, replicas)
+    if joins:
+        own |= {
+            "muster.cluster.id": _environment(CLUSTER_ID),
+            "muster.peer.advertised": f"{_own_host(owner, spec)}:{PEER_PORT}",
+        }
     written = {key: value for key, value in own.items() if knows(release, key)}
     return written | {key: str(value) for key, value in sorted(spec.config.items())}
 
@@ -99,7 +108,9 @@ def _escaped(value: str) -> str:
     return f"\\{doubled}" if doubled[:1].isspace() else doubled
 
 
-def text(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> str:
-    found = settings(owner, spec, replicas=replicas, release=release)
+def text(
+    owner: OwnerView, spec: ClusterSpec, *, replicas: int, joins: bool = False, release: Release | None = None
+) -> str:
+    found = settings(owner, spec, replicas=replicas, joins=joins, release=release)
     lines = [f"{key}={_escaped(value)}" for key, value in found.items()]
     return "\n".join(["# Written by the operator from the CoordinatorCluster; changes here are undone.", *lines]) + "\n"

@@ -1,9 +1,9 @@
 """Executes a plan: the only module in which the operator changes anything outside. In order; the first failure ends the
 pass.
 
-Two failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
-(`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), and a lost replica that may not be replaced now
-(`Done.not_replaced`, asked again after a back-off: `replacing`).
+Three failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
+(`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), and a lost replica that may not be replaced now, or
+a coordinator that may not leave (`Done.not_replaced`, `Done.not_left`, asked again after a back-off: `replacing`).
 
 Invariants that hold here whatever was planned:
 
@@ -32,6 +32,7 @@ from muster_operator.naming import HELD_ANNOTATION, ordinal_of
 from muster_operator.plan.actions import (
     Action,
     Apply,
+    Decommission,
     DeleteChild,
     DeleteClaim,
     DeletePod,
@@ -78,12 +79,13 @@ class Target:
 @dataclass(slots=True)
 class Done:
     """Result of a pass: action names in order, whether an eviction was forbidden for now, the first volume claim that
-    may not grow, and why a lost replica was not replaced."""
+    may not grow, why a lost replica was not replaced, and why a coordinator may not leave."""
 
     actions: list[str] = field(default_factory=list)
     blocked: bool = False
     refused: Refused | None = None
     not_replaced: OperatorError | None = None
+    not_left: OperatorError | None = None
 
 
 class Executor:
@@ -117,7 +119,7 @@ class Executor:
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
             RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
             ReplaceReplica: self._replace_replica, DeleteClaim: self._delete_claim,
-            Scale: self._scale, Restart: self._restart,
+            Decommission: self._decommission, Scale: self._scale, Restart: self._restart,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -251,9 +253,22 @@ class Executor:
     async def _delete_claim(self, action: DeleteClaim, target: Target, done: Done) -> bool:
         found = await self._replacing.delete_claim(action, target.key.namespace)
         if isinstance(found, OperatorError):
-            done.not_replaced = done.not_replaced or found
+            if action.of_lost:
+                done.not_replaced = done.not_replaced or found
+            else:
+                done.not_left = done.not_left or found
             return False
         return found
+
+    async def _decommission(self, action: Decommission, target: Target, done: Done) -> bool:
+        access = target.access
+        if access is None or access.token is None:
+            raise Transient("ReplicaUnreachable", "the coordinators' admin API has no known address or token")
+        refused = await self._replacing.decommission(
+            action, owner=target.uid, hosts=tuple(access.hosts.values()), token=access.token
+        )
+        done.not_left = done.not_left or refused
+        return refused is None
 
     async def _grow_claim(self, action: GrowClaim, target: Target, done: Done) -> bool:
         refused = await self._growth.grow(action, target.key.namespace)
@@ -324,6 +339,8 @@ def _subject(action: Action) -> str:
             return f"Pod {action.pod}"
         case ReplaceReplica():
             return f"Pod {action.pod}: data folder {action.folder}"
+        case Decommission():
+            return f"Pod {action.pod}: {'to leave' if action.departing else 'to stay'}"
         case DeleteClaim():
             return f"PersistentVolumeClaim {action.name}"
         case EvictPod() | DeletePod():

@@ -52,7 +52,26 @@ def with_refused_replacement(
     before = condition(planned, ClusterCondition.VOLUME_LOST)
     message = f"{before.get('message', '')}; refused for now: {error.message}"
     refused = finding(ClusterCondition.VOLUME_LOST, True, Reason.REPLACEMENT_REFUSED, message)
-    told = merged(stored, [refused], generation=generation, now_ms=now_ms)
+    return _with(stored, planned, refused, generation=generation, now_ms=now_ms)
+
+
+def with_refused_leave(
+    stored: Mapping[str, Any], planned: Mapping[str, Any], error: OperatorError, *, generation: int, now_ms: int
+) -> dict[str, Any]:
+    """`planned` with the reason why a coordinator may not leave, or stay, in its condition ScalingRefused."""
+    before = condition(planned, ClusterCondition.SCALING_REFUSED)
+    message = f"{before.get('message', '')}; refused for now: {error.message}"
+    return _with(
+        stored, planned, finding(ClusterCondition.SCALING_REFUSED, True, Reason.DECOMMISSION_REFUSED, message),
+        generation=generation, now_ms=now_ms,
+    )  # fmt: skip
+
+
+def _with(
+    stored: Mapping[str, Any], planned: Mapping[str, Any], found: Finding, *, generation: int, now_ms: int
+) -> dict[str, Any]:
+    """`planned` with one of its conditions changed."""
+    told = merged(stored, [found], generation=generation, now_ms=now_ms)
     kept = [told[0] if one["type"] == told[0]["type"] else one for one in planned["conditions"]]
     return {**planned, "conditions": kept}
 

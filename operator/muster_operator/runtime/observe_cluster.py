@@ -16,11 +16,12 @@ from muster_operator.api.cluster import parse_cluster
 from muster_operator.drift import quantity
 from muster_operator.kube.kinds import CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
+from muster_operator.plan.quorum import survey
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_volumes import observe_volumes
-from muster_operator.world.cluster import ClusterWorld, ReplicaView
+from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicaView
 from muster_operator.world.views import PodView, StatefulSetView, Unknown
 
 Object = Mapping[str, Any]
@@ -64,6 +65,7 @@ async def observe_cluster(
     found = statefulset.pods if isinstance(statefulset, StatefulSetView) else ()
     views = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
     replicas = dict(zip((pod.name for pod in found), views, strict=True))
+    moves = await _moves(replicas, access, admin)
     storage = await observe_volumes(owner, statefulset, replicas, kube=kube, now_ms=clock.wall_ms())
     world = ClusterWorld(
         owner=owner,
@@ -72,6 +74,7 @@ async def observe_cluster(
         children=children,
         replicas=replicas,
         storage=storage,
+        moves=moves,
         node_addresses=node_addresses(pods) if spec.external_listeners else {},
         now_ms=clock.wall_ms(),
     )
@@ -122,6 +125,18 @@ async def _replica(pod: PodView, access: Access, admin: Admin) -> ReplicaView | 
     if host is None:
         return Unknown(reason="NoAddress", message=f"{pod.name} has no address yet")
     return await admin.replica(host=host, pod=pod.name, token=access.token)
+
+
+async def _moves(
+    replicas: Mapping[str, ReplicaView | Unknown], access: Access, admin: Admin
+) -> MovesView | Unknown | None:
+    """Asked for only while somebody is to leave."""
+    views = [view for view in replicas.values() if isinstance(view, ReplicaView)]
+    leader = survey(views).controller_leader
+    view = next((one for one in views if one.broker_id == leader), None)
+    if view is None or access.token is None or not any(seat.departing for seat in view.seats.values()):
+        return None
+    return await admin.moves(host=access.hosts[view.pod], token=access.token)
 
 
 def _token(secret: Object | None) -> str | None:

@@ -44,7 +44,7 @@ from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
-from muster_operator.runtime.failure import with_failure, with_refused_replacement
+from muster_operator.runtime.failure import with_failure, with_refused_leave, with_refused_replacement
 from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_metrics import LagMetrics
@@ -255,6 +255,12 @@ class Reconciler:
         if not_replaced is not None and status is not None:
             status = with_refused_replacement(
                 live.get("status") or {}, status, not_replaced,
+                generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
+            )  # fmt: skip
+        not_left = one.done.not_left if one.done is not None else None
+        if not_left is not None and status is not None:
+            status = with_refused_leave(
+                live.get("status") or {}, status, not_left,
                 generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
             )  # fmt: skip
         put_off: int | None = None

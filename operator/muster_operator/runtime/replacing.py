@@ -1,17 +1,17 @@
-"""Asks the coordinators to replace a lost replica, and the API server to delete the claim that is in its way. A refusal
-is a valid answer to both: there may be no majority now, or no right.
+"""Asks the coordinators to replace a lost replica or to let one leave, and the API server to delete the claim that is
+in the way or was left behind. A refusal is a valid answer to all: there may be no majority now, or no right.
 
 A refusal is reported and does not stop the pass, so a roll-out goes on beside it; it is asked again after a back-off of
 its own. Refusals are remembered in memory only: after a restart the operator asks once more.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from muster_operator.errors import OperatorError
 from muster_operator.kube.kinds import CLAIM
 from muster_operator.limits import BACKOFF_FIRST_MS, BACKOFF_MAX_MS, REFUSED_REPLACEMENTS_MAX
-from muster_operator.plan.actions import DeleteClaim, ReplaceReplica
+from muster_operator.plan.actions import Decommission, DeleteClaim, ReplaceReplica
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.metrics import Metrics
 
@@ -27,7 +27,7 @@ class _Refusal:
 class Replacing:
     def __init__(self, *, kube: Kube, admin: Admin, clock: Clock, metrics: Metrics) -> None:
         self._kube, self._admin, self._clock, self._metrics = kube, admin, clock, metrics
-        self._refusals: dict[str, _Refusal] = {}  # by folder, or the claim's uid; at most REFUSED_REPLACEMENTS_MAX
+        self._refusals: dict[str, _Refusal] = {}  # by folder, claim, or who leaves; at most REFUSED_REPLACEMENTS_MAX
 
     async def replace(self, action: ReplaceReplica, *, hosts: dict[int, str], token: str) -> OperatorError | None:
         """None: the folder is gone for good, now or before. Or the refusal, which may be a remembered one."""
@@ -40,6 +40,18 @@ class Replacing:
 
         found = await self._attempt(action.folder, type(action).__name__, ask)
         return found if isinstance(found, OperatorError) else None
+
+    async def decommission(
+        self, action: Decommission, *, owner: str, hosts: Sequence[str], token: str
+    ) -> OperatorError | None:
+        """None: it is marked as wanted, now or before, or has left. Or the refusal, which may be a remembered one."""
+
+        async def ask() -> bool:
+            await self._admin.decommission(hosts=hosts, token=token, broker=action.broker, departing=action.departing)
+            return True
+
+        done = await self._attempt(f"{owner}/{action.broker}/{action.departing}", type(action).__name__, ask)
+        return done if isinstance(done, OperatorError) else None
 
     async def delete_claim(self, action: DeleteClaim, namespace: str) -> bool | OperatorError:
         """True: deleted. False: it is gone, or another claim has its name by now."""

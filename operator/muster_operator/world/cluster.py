@@ -40,6 +40,20 @@ class Seat:
     one."""
     binding: int
     """How often its data folder was replaced."""
+    departing: bool = False
+    """It is to hand over what it holds and to leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesView:
+    """`/v1/balancer` of the controller's leader: what is moved by itself, in its words."""
+
+    moving: int
+    """Partitions that are being moved."""
+    paused: bool
+    stuck: tuple[str, ...]
+    """What cannot leave a coordinator that is to leave, and why."""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +80,8 @@ class ReplicaView:
     """By broker id, for those that have registered."""
     groups_to_change: int = 0
     """Raft groups led by it that have not taken in a replaced replica's new data folder."""
+    voters: tuple[int, ...] = ()
+    """Brokers that are to vote in the controller group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,5 +98,7 @@ class ClusterWorld:
     now_ms: int
     storage: Mapping[str, StorageView] = field(default_factory=dict)
     """By pod name: what was read about the storage of the ordinals that had to be looked at (`plan.volume_records`)."""
+    moves: MovesView | Unknown | None = None
+    """None: not asked for, because nobody is to leave."""
     must_wait: str | None = None
     """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

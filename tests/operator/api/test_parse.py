@@ -64,7 +64,7 @@ def test_a_field_of_a_later_version_is_no_error() -> None:
     [
         ({"replicas": "3"}, "spec.replicas"),
         ({"replicas": True}, "spec.replicas"),
-        ({"replicas": 7}, "spec.replicas"),
+        ({"replicas": 51}, "spec.replicas"),
         ({"offsetsPartitions": 1001}, "spec.offsetsPartitions"),
         ({"storage": {"size": "big"}}, "spec.storage.size"),
         ({"storage": {"reclaimPolicy": "Recycle"}}, "spec.storage.reclaimPolicy"),

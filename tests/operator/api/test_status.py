@@ -21,7 +21,7 @@ Status = Mapping[str, Any]
 
 
 def of_cluster() -> Iterator[Status]:
-    """Made, formed, rolled to another image, a crash, a network cut, a refused change of replicas, a bad image."""
+    """Made, formed, rolled to another image, a crash, a network cut, five instead of three, and back."""
     model = ModelCluster()
 
     def go(ticks: int) -> Iterator[Status]:
@@ -41,6 +41,8 @@ def of_cluster() -> Iterator[Status]:
     model.heal()
     model.set_replicas(5)
     model.restarted_at = "2026-01-01T00:00:00.000+00:00"
+    yield from go(120)
+    model.set_replicas(3)
     yield from go(20)
 
 

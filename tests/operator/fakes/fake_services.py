@@ -11,7 +11,7 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.errors import OperatorError, Refused
-from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
+from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
 from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 from muster_operator.world.views import Unknown
 
@@ -92,6 +92,8 @@ class FakeAdmin:
         if folder is None:
             return False
         seats = self.seats.setdefault(_cluster(pod), {})
+        if broker not in seats and folder in self.gone:
+            return True
         seat = seats.setdefault(broker, Seat(folder=folder, binding=0))
         if seat.folder is None and folder not in self.gone:
             seat = seats[broker] = Seat(folder=folder, binding=seat.binding)
@@ -116,6 +118,23 @@ class FakeAdmin:
             raise Refused("ReplicaRefuses", "another folder is bound")
         self.gone.add(folder)
         seats[broker] = Seat(folder=None, binding=seat.binding + 1)
+
+    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+        self.journal.append(f"{'leave' if departing else 'stay'} {broker}")
+        if self.refusal is not None:
+            raise self.refusal
+        seats = self.seats[_cluster(self._at(hosts[0]))]
+        if broker in seats:
+            seats[broker] = dataclasses.replace(seats[broker], departing=departing)
+
+    def emptied(self, cluster: str, broker: int) -> None:
+        """The coordinators have moved away what it held, and let it go."""
+        seat = self.seats[cluster].pop(broker)
+        if seat.folder is not None:
+            self.gone.add(seat.folder)
+
+    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+        return MovesView(moving=2, paused=False, stuck=())
 
     async def drain(self, *, host: str, token: str) -> None:
         pod = self._at(host)

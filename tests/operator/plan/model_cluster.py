@@ -7,7 +7,7 @@ product only as `ClusterWorld`, and takes only the product's actions. The truth 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muster_operator import naming
@@ -16,6 +16,7 @@ from muster_operator.drift import with_hash
 from muster_operator.plan.actions import (
     Action,
     Apply,
+    Decommission,
     DeleteChild,
     DeleteClaim,
     DeletePod,
@@ -29,7 +30,7 @@ from muster_operator.plan.actions import (
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.volume_records import Look, looks
-from muster_operator.world.cluster import ClusterWorld, RaftGroupView, ReplicaView
+from muster_operator.world.cluster import ClusterWorld, MovesView, RaftGroupView, ReplicaView
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
 from muster_operator.world.volumes import StorageView
 
@@ -81,6 +82,11 @@ class Raft:
     term: int
     last: int
     match: dict[int, int]
+    """By broker, for its voters."""
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return tuple(sorted(self.match))
 
 
 @dataclass
@@ -111,6 +117,15 @@ class ModelCluster:
     replace_folder: str | None = None
     refusal: str = ""
     """What the coordinators say to a replacement; "": they agree."""
+    factor: int = 0
+    """spec.replicationFactor; 0: absent."""
+    level: int = 3
+    retain: bool = False
+    """spec.storage.whenScaled."""
+    by_hand: bool = False
+    """Somebody has set the StatefulSet's number."""
+    stuck: str = ""
+    """What cannot leave a coordinator, in the coordinators' words."""
 
     # What the product sees.
 
@@ -120,7 +135,15 @@ class ModelCluster:
             deleting=False, paused=self.paused, restarted_at=self.restarted_at, status=self.status,
             replace_folder=self.replace_folder,
         )  # fmt: skip
-        spec = {"replicas": self.replicas, "image": self.image, "replaceLostReplicas": self.replace_lost}
+        spec: dict[str, Any] = {
+            "replicas": self.replicas,
+            "image": self.image,
+            "replaceLostReplicas": self.replace_lost,
+        }
+        if self.factor:
+            spec["replicationFactor"] = self.factor
+        if self.retain:
+            spec["storage"] = {"whenScaled": "Retain"}
         document = {"metadata": {"name": "c"}, "spec": spec}
         statefulset = self._statefulset()
         replicas = {pod.name: self._replica(pod.ordinal) for pod in statefulset.pods} if statefulset else {}
@@ -132,11 +155,17 @@ class ModelCluster:
             replicas=replicas,
             node_addresses={},
             now_ms=self.now_ms,
+            moves=self._moves(),
             storage={
                 name: self._storage(naming.ordinal_of(name), look)
                 for name, look in looks(statefulset, replicas, self.status, self.now_ms).items()
             },
         )
+
+    def _moves(self) -> MovesView | None:
+        if not any(seat.departing for seat in self.volumes.seats.values()):
+            return None
+        return MovesView(moving=0, paused=False, stuck=(self.stuck,) if self.stuck else ())
 
     def _storage(self, ordinal: int, look: Look) -> StorageView:
         pod = self.pods.get(ordinal)
@@ -181,12 +210,13 @@ class ModelCluster:
             cluster_id="cluster-1" if joined else None,
             drain_phase=pod.drain,
             leaderships=len(self.leads(ordinal)),
-            groups=tuple(self._raft(raft, ordinal) for raft in self.rafts) if joined else (),
+            groups=tuple(self._raft(raft, ordinal) for raft in self.rafts if ordinal in raft.match) if joined else (),
             version="0.1.0",
-            feature_level=2 if joined else None,
+            feature_level=self.level if joined else None,
             folder=pod.folder,
             seats=dict(self.volumes.seats) if joined else {},
             groups_to_change=self.volumes.to_change(self.leads(ordinal)),
+            voters=self.rafts[0].voters if joined else (),
         )
 
     def _raft(self, raft: Raft, ordinal: int) -> RaftGroupView:
@@ -195,12 +225,17 @@ class ModelCluster:
         return RaftGroupView(
             group=raft.number, topic=topic, partition=None if topic is None else raft.number - 1,
             role="leader" if leads else "follower", term=raft.term, leader=raft.leader,
-            voters=tuple(range(self.made)), last_index=raft.last if leads else raft.match[ordinal],
+            voters=raft.voters, last_index=raft.last if leads else raft.match[ordinal],
             commit_index=0, applied_index=0, match=dict(raft.match) if leads else {},
             bindings=self.volumes.bindings(raft.number),
         )  # fmt: skip
 
     # The truth.
+
+    @property
+    def founders(self) -> int:
+        """Of the cluster that has formed, or would now."""
+        return len(self.rafts[0].voters) if self.rafts else self.made
 
     @property
     def made(self) -> int:
@@ -225,7 +260,6 @@ class ModelCluster:
 
     def majority_without(self, ordinal: int | None) -> bool:
         """Every Raft group has a majority of voters that work and have what its leader has, `ordinal` left out."""
-        need = self.made // 2 + 1
         return all(
             sum(
                 1
@@ -234,7 +268,7 @@ class ModelCluster:
                 and self.votes(one, raft)
                 and raft.last - raft.match[one] <= SETTINGS.caught_up_entries_max
             )
-            >= need
+            >= len(raft.voters) // 2 + 1
             for raft in self.rafts
         )
 
@@ -291,6 +325,11 @@ class ModelCluster:
                         self._stop(pod)
             case ReplaceReplica():
                 self._replace(action)
+            case Decommission():
+                self.log.append((self.now_ms, f"{'leave' if action.departing else 'stay'} {action.pod}"))
+                self.volumes.seats[action.broker] = replace(
+                    self.volumes.seats[action.broker], departing=action.departing
+                )
             case DeleteClaim():
                 self.log.append((self.now_ms, f"DeleteClaim {action.name}"))
                 self.volumes.delete(action.name, action.uid)
@@ -339,6 +378,7 @@ class ModelCluster:
         self._form()
         self._raft_round()
         self._take_in()
+        self._balance()
         self._drains()
 
     def _controller(self, live: Mapping[str, Any]) -> None:
@@ -347,6 +387,11 @@ class ModelCluster:
                 pod.stopping -= 1
                 if pod.stopping <= 0:
                     del self.pods[ordinal]
+        for ordinal, pod in self.pods.items():
+            if ordinal >= live["spec"]["replicas"] and pod.stopping is None:
+                assert self.by_hand or ordinal not in self.volumes.seats, "a coordinator lost its pod"
+                self.log.append((self.now_ms, f"removed c-{ordinal}"))
+                self._stop(pod)
         for ordinal, claim in list(self.volumes.claims.items()):
             if claim.terminating and ordinal not in self.pods:
                 del self.volumes.claims[ordinal]
@@ -367,7 +412,7 @@ class ModelCluster:
                 pod.folder = self.volumes.mount(pod.ordinal)
             if pod.image == "bad-crash" and pod.age % 4 == 0:
                 pod.crashes += 1
-            majority = running >= self.made // 2 + 1
+            majority = running >= self.founders // 2 + 1
             ready = self.joined(pod.ordinal) and pod.age >= TICKS_TO_START and (pod.ready or majority)
             if ready != pod.ready:
                 pod.ready, pod.changed_ms = ready, self.now_ms
@@ -383,10 +428,21 @@ class ModelCluster:
         for ordinal, pod in self.pods.items():
             if self.formed and pod.runs and pod.folder is not None:
                 self.volumes.bind(ordinal, pod.folder)
+                if self._cluster_id() == "cluster-1" and any(self.joined(one) for one in self.volumes.seats):
+                    self.volumes.join(ordinal, pod.folder)
+
+    def _cluster_id(self) -> str:
+        """What a pod that starts is told."""
+        container = self.live["StatefulSet", "c"]["spec"]["template"]["spec"]["containers"][0]
+        source = next((one for one in container["env"] if one["name"] == "CLUSTER_ID"), None)
+        if source is None:
+            return ""
+        reference = source["valueFrom"]["configMapKeyRef"]
+        return str(self.live["ConfigMap", reference["name"]]["data"][reference["key"]])
 
     def _raft_round(self) -> None:
-        need = self.made // 2 + 1
         for raft in self.rafts:
+            need = len(raft.voters) // 2 + 1
             able = [one for one in sorted(self.pods) if self.votes(one, raft)]
             if raft.leader is None and len(able) >= need:
                 best = max(able, key=lambda one: (raft.match[one], self.pods[one].drain == "idle", -one))
@@ -405,11 +461,43 @@ class ModelCluster:
         for raft in self.rafts:
             if raft.leader is None or not self.majority_without(None):
                 continue
-            for one in sorted(self.pods):
+            for one in raft.voters:
                 if changed < TRANSFERS_A_TICK and self.joined(one) and not self.volumes.is_member(raft.number, one):
                     self.volumes.members[raft.number, one] = self.volumes.seats[one].binding
                     raft.match[one] = raft.last
                     changed += 1
+
+    def _balance(self) -> None:
+        """One replica each tick: off those that leave, then from who has most to who has least."""
+        seats = self.volumes.seats
+        takers = [one for one in sorted(seats) if self.joined(one) and not seats[one].departing]
+        leaving = [one for one in sorted(seats) if seats[one].departing]
+        if not self.rafts or not self.majority_without(None) or self.stuck:
+            return
+
+        def held(one: int) -> int:
+            return sum(one in raft.match for raft in self.rafts)
+
+        for raft in self.rafts:
+            for giver in (*leaving, *sorted(takers, key=held, reverse=True)[:1]):
+                free = [one for one in takers if one not in raft.match]
+                taker = min(free, key=held, default=None)
+                worth = taker is not None and (giver in leaving or (raft.number and held(giver) > held(taker) + 1))
+                if giver in raft.match and taker is not None and worth:
+                    self._move(raft, giver, taker)
+                    return
+        for one in leaving:
+            if held(one) == 0:
+                self.volumes.leave(one)
+                self.log.append((self.now_ms, f"left c-{one}"))
+
+    def _move(self, raft: Raft, giver: int, taker: int) -> None:
+        del raft.match[giver]
+        self.volumes.members.pop((raft.number, giver), None)
+        raft.match[taker] = raft.last
+        self.volumes.members[raft.number, taker] = self.volumes.seats[taker].binding
+        if raft.leader == giver:
+            raft.leader, raft.term = taker, raft.term + 1
 
     def _drains(self) -> None:
         for ordinal, pod in self.pods.items():

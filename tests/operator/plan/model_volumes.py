@@ -5,7 +5,7 @@ The truth that tests judge by (`lost`, `is_member`) is read from here, never fro
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster_operator.world.cluster import Seat
 from muster_operator.world.views import Unknown
@@ -35,7 +35,9 @@ class Volumes:
     claims: dict[int, Claim] = field(default_factory=dict)
     seats: dict[int, Seat] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    """Folders that were declared gone for good."""
+    """Folders that were declared gone for good, or left the cluster."""
+    left: dict[int, int] = field(default_factory=dict)
+    """Broker that left → the binding of its next folder."""
     members: dict[tuple[int, int], int] = field(default_factory=dict)
     """(Raft group, broker) → which of the broker's folders votes in it, by its binding."""
     forbidden: bool = False
@@ -66,15 +68,28 @@ class Volumes:
             claim.folder = f"{next(self.uids):032x}"
         return claim.folder
 
+    def join(self, broker: int, folder: str) -> None:
+        """A newcomer is registered with its folder, unless that has left the cluster before."""
+        if broker not in self.seats and folder not in self.gone:
+            self.seats[broker] = Seat(folder=folder, binding=self.left.get(broker, 0))
+
+    def leave(self, broker: int) -> None:
+        """Unregistered: its folder takes part no more, and the next one under its id is another member."""
+        assert all(one != broker for _, one in self.members), "it holds replicas"
+        seat = self.seats.pop(broker)
+        self.left[broker] = seat.binding + (seat.folder is not None)
+        if seat.folder is not None:
+            self.gone.add(seat.folder)
+
     def form(self, brokers: int, groups: int) -> None:
         self.seats = {broker: Seat(folder=self.claims[broker].folder, binding=0) for broker in range(brokers)}
         self.members = {(group, broker): 0 for group in range(groups) for broker in range(brokers)}
 
     def bind(self, broker: int, folder: str) -> None:
         """The controller's leader has a candidate."""
-        seat = self.seats[broker]
-        if seat.folder is None and folder not in self.gone:
-            self.seats[broker] = Seat(folder=folder, binding=seat.binding)
+        seat = self.seats.get(broker)
+        if seat is not None and seat.folder is None and folder not in self.gone:
+            self.seats[broker] = replace(seat, folder=folder)
 
     # What the product does.
 
@@ -85,7 +100,7 @@ class Volumes:
         assert seat.folder == folder, "another folder is bound"
         assert all(other.folder is not None for other in self.seats.values()), "one at a time"
         self.gone.add(folder)
-        self.seats[broker] = Seat(folder=None, binding=seat.binding + 1)
+        self.seats[broker] = replace(seat, folder=None, binding=seat.binding + 1)
 
     def delete(self, name: str, uid: str) -> None:
         claim = self.claims.get(int(name.rpartition("-")[2]))
@@ -110,13 +125,15 @@ class Volumes:
         return folder is not None and broker in self.seats and self.seats[broker].folder == folder
 
     def is_member(self, group: int, broker: int) -> bool:
-        return self.members.get((group, broker)) == self.seats[broker].binding
+        seat = self.seats.get(broker)
+        return seat is not None and self.members.get((group, broker)) == seat.binding
 
     def bindings(self, group: int) -> dict[int, int | None]:
         return {broker: binding for (one, broker), binding in self.members.items() if one == group}
 
     def to_change(self, groups: list[int]) -> int:
-        return sum(any(not self.is_member(group, broker) for broker in self.seats) for group in groups)
+        late = {group for group, broker in self.members if not self.is_member(group, broker)}
+        return len(late & set(groups))
 
     # What the product sees.
 

@@ -7,6 +7,9 @@ was said anew; read the difference before it is committed.
     image good-2 | bad-pull | bad-crash | bad-silent      spec.image: a new revision, good or not
     replicas 5                     spec.replicas
     pause on | off                 the annotation
+    stuck on | off                 nothing can leave a coordinator that is to leave
+    decommission 1                 a person says that broker 1 is to leave
+    statefulset 5                  a hand on the StatefulSet's number
     crash 1 | cut-off 1 | silence 1 | behind 1            a pod's container, node, admin port, log
     lose 1 claim | volume | node | node-away | content     its volume, and how
     replace-lost on | off          spec.replaceLostReplicas
@@ -20,9 +23,20 @@ was said anew; read the difference before it is committed.
 """
 
 import shlex
+from dataclasses import replace
 
 from muster_operator.api.conditions import Reason
-from muster_operator.plan.actions import Action, Apply, DeleteChild, Drain, EnsureSecret, Plan, ReplaceReplica, Undrain
+from muster_operator.plan.actions import (
+    Action,
+    Apply,
+    Decommission,
+    DeleteChild,
+    Drain,
+    EnsureSecret,
+    Plan,
+    ReplaceReplica,
+    Undrain,
+)
 
 from tests.operator.plan.model_cluster import START_MS, ModelCluster
 
@@ -48,10 +62,10 @@ class Scenario:
                 model.paused = switch == "on"
             case (("crash" | "cut-off"), [one]):
                 (model.crash if name == "crash" else model.cut_off)(int(one))
-            case "silence", [one]:
-                model.silent.add(int(one))
-            case "behind", [one]:
-                model.fall_behind(int(one))
+            case (("stuck" | "decommission" | "statefulset"), [word]):
+                self._of_members(name, word)
+            case (("silence" | "behind"), [one]):
+                (model.silent.add if name == "silence" else model.fall_behind)(int(one))
             case (("lose" | "replace-lost" | "annotate" | "room"), _):
                 self._of_volumes(name, words)
             case "elect", [group, one]:
@@ -70,6 +84,17 @@ class Scenario:
             case _:
                 raise ValueError(f"unknown command: {command}")
         return []
+
+    def _of_members(self, name: str, word: str) -> None:
+        model = self.model
+        if name == "stuck":
+            model.stuck = "orders-0 stays on broker 4: no majority of its replicas is connected" if word == "on" else ""
+        elif name == "statefulset":
+            model.live["StatefulSet", "c"]["spec"]["replicas"] = int(word)
+            model.by_hand = True
+        else:
+            seats = model.volumes.seats
+            seats[int(word)] = replace(seats[int(word)], departing=True)
 
     def _of_volumes(self, name: str, words: list[str]) -> None:
         model = self.model
@@ -125,6 +150,8 @@ def _name(action: Action) -> str:
             return f"Delete {action.kind}"
         case ReplaceReplica():
             return f"Replace {action.pod}"
+        case Decommission():
+            return f"{'Decommission' if action.departing else 'Keep'} {action.pod}"
         case Drain() | Undrain():
             return f"{type(action).__name__} {action.pod}"
         case _:

@@ -74,7 +74,7 @@ def test_the_table_is_this_releases() -> None:
 
 def test_every_key_that_the_operator_writes_is_known_to_each_release_that_it_is_written_for() -> None:
     """A new one without its row in KEYS_SINCE would keep pinned older releases from starting."""
-    written = set(server_properties.settings(owner(), cluster_spec(), replicas=3))
+    written = set(server_properties.settings(owner(), cluster_spec(), replicas=3, joins=True))
     assert written - FIRST_RELEASE_KEYS == set(KEYS_SINCE)
     assert written <= {item.metadata["key"] for item in dataclasses.fields(Settings) if item.metadata}
 

@@ -301,19 +301,6 @@ def test_a_pod_on_a_cut_off_node_is_asked_to_go_once_and_everybody_else_waits_fo
     assert_done(model)
 
 
-def test_the_number_of_coordinators_stays_as_made() -> None:
-    model = fresh()
-    model.set_replicas(5)
-    converge(model)
-    assert model.made == 3
-    refused = next(one for one in model.status["conditions"] if one["type"] == "ScalingRefused")
-    assert (refused["status"], refused["reason"]) == ("True", Reason.SCALING_UNSUPPORTED)
-    model.live["StatefulSet", "c"]["spec"]["replicas"] = 5
-    converge(model)
-    assert model.made == 3, "a hand on the StatefulSet does not change it either"
-    assert model.plan().actions == ()
-
-
 def test_nothing_is_restarted_while_the_statefulset_is_not_ours() -> None:
     """Somebody edits the template: it is put back first, and no pod goes for their revision."""
     model = fresh(1)

@@ -28,7 +28,11 @@ CASES = {
     "cluster-full": cluster_children(cluster_spec(**sample("coordinatorcluster-full"))),
     "cluster-single": cluster_children(cluster_spec(replicas=1, networkPolicy={"enabled": False})),
     "cluster-kept": cluster_children(
-        cluster_spec(replicas=5, storage={"size": "20Gi"}), replicas=3, storage_size="10Gi", pull_policy="IfNotPresent"
+        cluster_spec(replicas=5, storage={"size": "20Gi"}),
+        replicas=3,
+        founders=3,
+        storage_size="10Gi",
+        pull_policy="IfNotPresent",
     ),
     "cluster-openshift": cluster_children(cluster_spec(replicas=1), platform_sets_user=True),
     "group-minimal": group_children(group_spec(template={"image": "consumer:1"})),

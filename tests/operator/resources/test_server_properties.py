@@ -30,6 +30,19 @@ def test_every_pod_is_itself_and_knows_all_voters(replicas: int) -> None:
         assert read.offsets_replication_factor == replicas
 
 
+@pytest.mark.parametrize("cluster_id", ["", "hCmvUkHcRJK7hCmvUkHcRA"])
+def test_a_pod_beyond_the_founders_joins_by_the_clusters_id_and_these_form_it_without(cluster_id: str) -> None:
+    """The same file for all of them: the id is empty while there is no cluster, which is what a founder takes for
+    none."""
+    text = server_properties.text(owner(), cluster_spec(replicas=5, replicationFactor=3), replicas=3, joins=True)
+    for ordinal in range(5 if cluster_id else 3):
+        environment = {"POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": "10.0.0.1"}
+        read = settings_of(with_environment(parse_properties(text), {**environment, "CLUSTER_ID": cluster_id}))
+        assert read.cluster_id == (cluster_id or None)
+        assert read.joins == (ordinal > 2)
+        assert read.peer_advertised == (f"main-{ordinal}.main-peers.shop.svc", 9093)
+
+
 def test_clients_are_told_the_pods_own_name() -> None:
     assert settings(2).advertised_listeners == (Listener("INTERNAL", "main-2.main-peers.shop.svc", 9092),)
     assert settings(2).admin_address == "main-2.main-peers.shop.svc:8081"
@@ -76,7 +89,7 @@ def test_a_users_value_arrives_as_written(value: str) -> None:
 
 def test_what_the_operator_writes_a_user_may_not() -> None:
     """Every key of the file without user settings is refused by CEL, and every refused key is one that exists."""
-    assert set(server_properties.settings(owner(), cluster_spec(), replicas=3)) <= set(OPERATOR_KEYS)
+    assert set(server_properties.settings(owner(), cluster_spec(), replicas=3, joins=True)) <= set(OPERATOR_KEYS)
     assert set(OPERATOR_KEYS) <= {doc.key for doc in key_docs()}
 
 

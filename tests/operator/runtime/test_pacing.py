@@ -124,7 +124,7 @@ def test_pinned_paused_and_invalid_clusters_are_in_nobodys_way(monkeypatch: pyte
         world = await before(cluster("a", image="own:1"), cluster("b"), cluster("c"), cluster("d"))
         paused = {"annotations": {"muster.dev/paused": "true"}}
         world.fake.edit("CoordinatorCluster", "ns", "b", lambda one: one["metadata"].update(paused))
-        world.fake.edit("CoordinatorCluster", "ns", "d", lambda one: one["spec"].update(replicas=2))
+        world.fake.edit("CoordinatorCluster", "ns", "d", lambda one: one["spec"].update(replicas=51))
         await upgraded(world, monkeypatch)
         await world.run(200_000)
         return world

@@ -363,7 +363,7 @@ def test_two_objects_with_one_group_id_the_younger_is_told() -> None:
 def test_an_invalid_spec_is_said_and_not_acted_upon() -> None:
     async def scene() -> World:
         world = World()
-        world.fake.put(cluster(replicas=2))
+        world.fake.put(cluster(replicas=51))
         world.start()
         return await settled(world)
 

@@ -1,0 +1,84 @@
+"""`kubectl scale` of a cluster while real clients commit: brokers join, hand over what they hold, and leave.
+
+That nobody noticed is shown by what the clients were answered, by the generations of their groups, and by what is
+stored at the end; that nobody was taken away who held anything, by the words of the coordinators.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from e2e.commit_load import committing
+from e2e.fleet import Cluster, condition, is_ready, until
+from e2e.node.client import Client
+from e2e.test_coordinators import uids
+
+pytestmark = pytest.mark.timeout(900)
+
+SCALED_S = 240.0
+FOUNDERS = 3
+MOST = 5
+
+
+def scale(cluster: Cluster, replicas: int) -> None:
+    cluster.client.kubectl("scale", f"cc/{cluster.name}", f"--replicas={replicas}")
+
+
+def scaled(cluster: Cluster, replicas: int) -> None:
+    """So many pods, all Ready, each a broker; the operator says so, and nothing else is left."""
+
+    def holds() -> bool:
+        pods, status = cluster.pods(), cluster.read().get("status", {})
+        if len(pods) != replicas or not all(is_ready(pod) for pod in pods.values()):
+            return False
+        return status.get("brokers") == status.get("replicas") == replicas
+
+    until(f"{replicas} coordinators", holds, SCALED_S, every=1.0)
+    cluster.ready()
+    assert condition(cluster.read(), "ScalingRefused")["status"] == "False"
+    names = [f"data-{cluster.name}-{ordinal}" for ordinal in range(replicas)]
+
+    def claims() -> bool:
+        found = cluster.client.read("persistentvolumeclaims", f"--selector={cluster.selector}")["items"]
+        return sorted(one["metadata"]["name"] for one in found) == names
+
+    until("claims of no other coordinators", claims, 60)
+
+
+def holders(cluster: Cluster) -> Mapping[int, int]:
+    """Broker → replicas of Raft groups, the controller's left out, as the groups' leaders have them."""
+    found: dict[int, int] = {}
+    for ordinal in range(MOST):
+        for one in cluster.admin(ordinal, "/v1/partitions")[1].get("partitions", ()):
+            for voter in one["voters"] if one["role"] == "leader" and one["group"] else ():
+                found[voter] = found.get(voter, 0) + 1
+    return found
+
+
+def test_five_four_three_under_commit_load(operator: Client, namespace: Client) -> None:
+    """0 failed commits, 0 generation changes; the pods of the founders are the same at the end, and the claims of those
+    that left are gone."""
+    spec: dict[str, Any] = {
+        "offsetsPartitions": 6,
+        "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}},
+        "config": {"muster.balancer.quiet.ms": 3000},
+    }
+    cluster = replace(Cluster.create(namespace, **spec), replicas=MOST).ready()
+    before = uids(cluster.pods())
+    assert len(before) == FOUNDERS
+    with committing(cluster, "load-scale") as load:
+        scale(cluster, MOST)
+        scaled(cluster, MOST)
+        until("replicas on every coordinator", lambda: set(holders(cluster)) == set(range(MOST)), SCALED_S, every=1.0)
+        print("of five:", holders(cluster))
+        for replicas in (4, FOUNDERS):
+            scale(cluster, replicas)
+            scaled(cluster, replicas)
+            print(f"of {replicas}:", holders(cluster))
+            assert set(holders(cluster)) == set(range(replicas))
+        load.check()
+    assert uids(cluster.pods()) == before, "nobody was restarted"
+    reasons = {one["reason"] for one in namespace.read("events.events.k8s.io")["items"]}
+    assert "QuorumLost" not in reasons
