@@ -141,10 +141,14 @@ class DevLayout:
         """Remove what a retired replica has written. Of one that formed the cluster the id stays taken: it would form
         another one with an empty folder, if it was the only one."""
         folder = self.replica_folder(replica)
-        shutil.rmtree(folder)
-        if replica < self.replicas:
-            folder.mkdir()
-            (folder / REMOVED).touch()
+        if replica >= self.replicas:
+            shutil.rmtree(folder)
+            return
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != REMOVED:  # without it for a moment the supervisor would start it
+                path.unlink()
 
     def write(self, partitions: int, extra: dict[str, str]) -> None:
         """Write the configurations, and the token if there is none."""
