@@ -40,7 +40,7 @@ from muster_coordinator.limits import (
     WAL_BYTES_MAX,
     WAL_FILE_BYTES,
 )
-from muster_coordinator.links.peer_auth import Method, parse_methods
+from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
@@ -48,7 +48,7 @@ from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX, SUPER_USE
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.storage import limits as storage_limits
-from muster_coordinator.tls_settings import TlsKeys, listener_values, shown
+from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
 
 
 class ConfigError(CallerError):
@@ -221,7 +221,7 @@ _MS = _integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(TlsKeys):
+class Settings(PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -277,26 +277,6 @@ class Settings(TlsKeys):
         _optional(parse_address),
         "",
         "Address given to peers by a replica that is not in `controller.quorum.voters`. Empty: its bind address.",
-    )
-    peer_security: Method = _key(
-        "muster.peer.security",
-        lambda text: parse_methods(text)[0],
-        "none",
-        "How this replica dials others, and what it accepts from them: none, secret (`muster.peer.secret.file`) or tls "
-        "(`listener.name.peer.ssl.*` or `ssl.*`, certificates both ways).",
-    )
-    peer_accepts: tuple[Method, ...] = _key(
-        "muster.peer.security.accept",
-        lambda text: parse_methods(text) if text else (),
-        "",
-        "What it accepts besides, while a cluster changes from one to another: a list of none, secret, tls.",
-    )
-    peer_secret_file: Path | None = _key(
-        "muster.peer.secret.file",
-        _optional(_path),
-        "",
-        "File with the secret of all replicas, 32 bytes at least, and while it changes the one before in a second "
-        "line. It is read again when it changes.",
     )
     probe_listener: tuple[str, int] = _key(
         "muster.probe.listener", parse_address, "127.0.0.1:8080", f"Address of /livez, /readyz, /metrics, {_PORT_TEXT}"
@@ -717,11 +697,6 @@ class Settings(TlsKeys):
         return self.peers.get(BrokerId(self.node_id)) or self.peer_advertised or self.peer_bind
 
     @property
-    def peer_methods(self) -> frozenset[Method]:
-        """All that is spoken or accepted between replicas."""
-        return frozenset({self.peer_security, *self.peer_accepts})
-
-    @property
     def peers_open(self) -> bool:
         """May whoever reaches the peer port call itself a replica?"""
         host = self.peer_bind[0]
@@ -823,11 +798,9 @@ def _check_listeners(settings: Settings) -> None:
 def _check_tls(settings: Settings) -> None:
     protocols = {listener.name: settings.security_protocol(listener.name) for listener in settings.listeners}
     encrypts = {name: protocol.tls for name, protocol in protocols.items()}
-    if Method.SECRET in settings.peer_methods and settings.peer_secret_file is None:
-        raise ConfigError("muster.peer.security=secret needs muster.peer.secret.file")
     if Method.TLS in settings.peer_methods:
         encrypts[PEER_LISTENER.upper()] = True
-    problem = settings.tls_problem(encrypts)
+    problem = settings.peer_problem() or settings.tls_problem(encrypts)
     if problem is not None:
         raise ConfigError(problem)
 

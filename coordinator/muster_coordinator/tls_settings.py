@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from muster_coordinator.links.peer_auth import Method, parse_methods
 from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth, StoreType, TlsConfig
 
@@ -167,6 +168,48 @@ class TlsKeys:
             trusts = config.truststore_location is not None or bool(config.truststore_certificates)
             if config.client_auth is not ClientAuth.NONE and not trusts:
                 return f"listener {name}: ssl.client.auth={config.client_auth.value} needs ssl.truststore.location"
+        return None
+
+
+def _peer_key(name: str, parse: Parser, default: str, text: str) -> Any:  # noqa: ANN401
+    metadata = {"key": name, "parse": parse, "default": default, "text": text}
+    return field(default_factory=lambda: parse(default), metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerKeys:
+    """The part of `Settings` that says how replicas know each other."""
+
+    peer_security: Method = _peer_key(
+        "muster.peer.security",
+        lambda text: parse_methods(text)[0],
+        "none",
+        "How this replica dials others, and what it accepts from them: none, secret (`muster.peer.secret.file`) or tls "
+        "(`listener.name.peer.ssl.*` or `ssl.*`, certificates both ways).",
+    )
+    peer_accepts: tuple[Method, ...] = _peer_key(
+        "muster.peer.security.accept",
+        lambda text: parse_methods(text) if text else (),
+        "",
+        "What it accepts besides, while a cluster changes from one to another: a list of none, secret, tls.",
+    )
+    peer_secret_file: Path | None = _peer_key(
+        "muster.peer.secret.file",
+        _location,
+        "",
+        "File with the secret of all replicas, 32 bytes at least, and while it changes the one before in a second "
+        "line. It is read again when it changes.",
+    )
+
+    @property
+    def peer_methods(self) -> frozenset[Method]:
+        """All that is spoken or accepted between replicas."""
+        return frozenset({self.peer_security, *self.peer_accepts})
+
+    def peer_problem(self) -> str | None:
+        """What is wrong with these keys."""
+        if Method.SECRET in self.peer_methods and self.peer_secret_file is None:
+            return "muster.peer.security=secret needs muster.peer.secret.file"
         return None
 
 

@@ -144,6 +144,7 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("listeners", "A://h:1,A://h:2", "comes twice"),
         ("listeners", "A://h:70000", "not host:port"),
         ("listeners", "A://fe80::1:9092", "brackets"),
+        ("listener.security.protocol.map", "PLAINTEXT:NOTHING", "NOTHING is none of PLAINTEXT, SSL"),
         ("listener.security.protocol.map", "PLAINTEXT:TLS", "TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
@@ -517,3 +518,13 @@ def test_peers_are_open_until_a_setting_closes_them() -> None:
 def test_peers_that_could_not_be_known_are_refused(keys: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         settings_of(MINIMAL | VOTERS | keys)
+
+
+def test_a_listener_may_encrypt_and_ask_who_its_clients_are() -> None:
+    keys = ENCRYPTED | {
+        "listener.security.protocol.map": "OUTSIDE:SASL_SSL",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    }
+    found = settings_of(MINIMAL | keys)
+    assert found.sasl("OUTSIDE") is not None
+    assert found.tls("OUTSIDE").has_key
