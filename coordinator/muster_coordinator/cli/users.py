@@ -14,6 +14,7 @@ import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
@@ -48,6 +49,7 @@ def create(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Create a user, or give one another password. Open connections of a user go on with a new password."""
+    require("this command", "cli")  # before anybody types a password for nothing
     number = _number(mechanism)
     password = _password(password_file)
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
