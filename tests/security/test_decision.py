@@ -171,11 +171,11 @@ def test_a_decision_among_ten_thousand_acls_looks_at_a_few_names() -> None:
         Counted.compared = 0
         judge(index, "User:1", "h", Operation.READ, Resource(ResourceType.TOPIC, Counted(name)))
         assert 0 < Counted.compared <= 24, (name, Counted.compared)
-    began = time.perf_counter()
+    began = time.process_time()
     for n in range(1_000):
         rule = judge(index, f"User:{n}", "h", Operation.READ, Resource(ResourceType.TOPIC, f"team-{n:05d}.orders"))
         assert rule is Rule.ALLOW
-    assert time.perf_counter() - began < 0.5  # 500 us each, on a machine that does something else; it takes 5
+    assert time.process_time() - began < 0.5  # 500 us each; it takes 5
 
 
 def test_nested_prefixes_are_all_found() -> None:
