@@ -70,7 +70,8 @@ from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
 from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth
-from muster_coordinator.settings import Settings, format_address
+from muster_coordinator.setting_values import format_address
+from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
 
 DRAIN_MARGIN_MS = 10_000

@@ -15,8 +15,7 @@ replaced from the environment that the caller passes in.
 # ruff: noqa: RUF009  # a key is a dataclass field with metadata
 
 import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple
 from muster_coordinator import sasl_settings
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
-from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.errors import CallerError
 from muster_coordinator.groups import limits as groups_limits
 from muster_coordinator.ids import BrokerId
@@ -44,23 +42,37 @@ from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
-from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX, SUPER_USERS_MAX
+from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
+from muster_coordinator.setting_values import (
+    Listener,
+    Parser,
+    boolean,
+    folder,
+    format_address,
+    integer,
+    one_of,
+    optional,
+    parse_address,
+    parse_cluster_id,
+    parse_listeners,
+    parse_rack,
+    principals,
+    quorum_voters,
+    replica_count,
+    security_protocols,
+    some_listeners,
+)
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's name of it, so that a server.properties of Kafka's means the same here."""
 
 
 class ConfigError(CallerError):
     """The configuration cannot be used; the message names the key."""
-
-
-class Listener(NamedTuple):
-    """A named address. The host of a bind address may be 0.0.0.0 or ::."""
-
-    name: str
-    host: str
-    port: int
 
 
 class KeyDoc(NamedTuple):
@@ -72,138 +84,6 @@ class KeyDoc(NamedTuple):
     text: str
 
 
-Parser = Callable[[str], Any]
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-"""Kafka's name of it, so that a server.properties of Kafka's means the same here."""
-_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
-
-
-def _integer(low: int, high: int = 2**63 - 1) -> Parser:
-    def parse(text: str) -> int:
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()):
-            raise ValueError("not a whole number")
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(f"not between {low} and {high}")
-        return value
-
-    return parse
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("neither true nor false")
-    return text.lower() == "true"
-
-
-def _cluster_id(text: str) -> str:
-    if not _CLUSTER_ID.fullmatch(text):
-        raise ValueError("not 22 characters of url-safe base64")
-    return text
-
-
-def _one_of(*names: str) -> Parser:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ValueError(f"not one of {', '.join(names)}")
-        return text
-
-    return parse
-
-
-def _rack(text: str) -> str:
-    if len(text) > RACK_CHARS_MAX:
-        raise ValueError(f"longer than {RACK_CHARS_MAX} characters")
-    return text
-
-
-def _principals(text: str) -> frozenset[str]:
-    found = frozenset(one.strip() for one in text.split(";") if one.strip())
-    for one in found:
-        if ":" not in one:
-            raise ValueError(f"{one} is no principal such as User:{one}")
-    if len(found) > SUPER_USERS_MAX:
-        raise ValueError(f"more than {SUPER_USERS_MAX}")
-    return found
-
-
-def _replicas(text: str) -> int:
-    if text not in map(str, VOTER_COUNTS):
-        raise ValueError("not 1, 3 or 5")
-    return int(text)
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise ValueError("empty")
-    if "," in text:
-        raise ValueError("one folder only")
-    return Path(text)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port`; an empty host is loopback (decision 28). Raises `ValueError`."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not host:port")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text!r}: write an IPv6 address in brackets")
-    return host or "127.0.0.1", int(port)
-
-
-def format_address(host: str, port: int) -> str:
-    """The inverse of `parse_address`."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _listeners(text: str) -> tuple[Listener, ...]:
-    found: list[Listener] = []
-    for part in filter(None, (item.strip() for item in text.split(","))):
-        name, separator, address = part.partition("://")
-        if not separator or not name.replace("_", "").replace("-", "").isalnum():
-            raise ValueError(f"{part!r} is not NAME://host:port")
-        found.append(Listener(name.upper(), *parse_address(address)))
-    if len({listener.name for listener in found}) != len(found):
-        raise ValueError("a listener name comes twice")
-    return tuple(found)
-
-
-def _some_listeners(text: str) -> tuple[Listener, ...]:
-    found = _listeners(text)
-    if not found:
-        raise ValueError("no listener")
-    return found
-
-
-def _protocol_map(text: str) -> dict[str, SecurityProtocol]:
-    found: dict[str, SecurityProtocol] = {}
-    for part in filter(None, (item.strip() for item in text.split(","))):
-        name, separator, protocol = part.partition(":")
-        if not separator:
-            raise ValueError(f"{part!r} is not NAME:PROTOCOL")
-        if protocol.upper() not in SecurityProtocol.__members__:
-            raise ValueError(f"{protocol} is none of {', '.join(SecurityProtocol.__members__)}")
-        found[name.strip().upper()] = SecurityProtocol[protocol.upper()]
-    return found
-
-
-def _voters(text: str) -> tuple[tuple[BrokerId, str, int], ...]:
-    found: list[tuple[BrokerId, str, int]] = []
-    for part in filter(None, (item.strip() for item in text.split(","))):
-        node, separator, address = part.partition("@")
-        if not separator or not node.isascii() or not node.isdigit():
-            raise ValueError(f"{part!r} is not id@host:port")
-        found.append((BrokerId(int(node)), *parse_address(address)))
-    if len({voter[0] for voter in found}) != len(found):
-        raise ValueError("an id comes twice")
-    if len(found) not in (0, 1, 3, 5):
-        raise ValueError("there must be 1, 3 or 5 voters")
-    return tuple(found)
-
-
 def _key(name: str, parse: Parser, default: str | None, text: str) -> Any:  # noqa: ANN401  # typed where it is assigned
     """A field of `Settings`. `default` is a value in the file's syntax; None: the key must be set."""
     metadata = {"key": name, "parse": parse, "default": default, "text": text}
@@ -212,69 +92,65 @@ def _key(name: str, parse: Parser, default: str | None, text: str) -> Any:  # no
     return field(default_factory=lambda: parse(default), metadata=metadata)
 
 
-def _optional(parse: Parser) -> Parser:
-    return lambda text: parse(text) if text else None
-
-
 _PORT_TEXT = "host:port; an empty host is loopback."
-_MS = _integer(1)
+_MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
-    node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id.")
+    node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
     rack: str = _key(
         "broker.rack",
-        _rack,
+        parse_rack,
         "",
         f"What fails together with this replica, such as its zone; up to {RACK_CHARS_MAX} characters. Replicas of a "
         "partition are placed in as many racks as can be. Brokers without a rack share one.",
     )
-    data_dir: Path = _key("log.dirs", _path, None, "The data folder: one folder, not a list.")
+    data_dir: Path = _key("log.dirs", folder, None, "The data folder: one folder, not a list.")
     voters: tuple[tuple[BrokerId, str, int], ...] = _key(
         "controller.quorum.voters",
-        _voters,
+        quorum_voters,
         "",
         "The replicas that form the cluster, as id@host:port of their peer listeners: 1, 3 or 5. Empty: this replica "
         "alone. A replica that is not among them joins the cluster of `muster.cluster.id`.",
     )
     cluster_id: str | None = _key(
         "muster.cluster.id",
-        _optional(_cluster_id),
+        optional(parse_cluster_id),
         "",
         "22 characters of url-safe base64. Empty: chosen at random when the cluster forms. A data folder of another "
         "cluster is refused.",
     )
     listeners: tuple[Listener, ...] = _key(
         "listeners",
-        _some_listeners,
+        some_listeners,
         "PLAINTEXT://127.0.0.1:9092",
         "Client listeners, NAME://host:port. An empty host is loopback, not every interface: write 0.0.0.0.",
     )
     advertised: tuple[Listener, ...] = _key(
         "advertised.listeners",
-        _listeners,
+        parse_listeners,
         "",
         "Addresses given to clients, as NAME://host:port for names in `listeners`. A name that is left out has its "
         "address in `listeners`.",
     )
     protocol_map: dict[str, SecurityProtocol] = _key(
         "listener.security.protocol.map",
-        _protocol_map,
+        security_protocols,
         "",
         "NAME:PROTOCOL of listeners: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; PLAINTEXT where a name is left out.",
     )
     peer_listener: tuple[str, int] | None = _key(
         "muster.peer.listener",
-        _optional(parse_address),
+        optional(parse_address),
         "",
         f"Bind address for peers, {_PORT_TEXT} Empty: this replica's address in `controller.quorum.voters`.",
     )
     peer_advertised: tuple[str, int] | None = _key(
         "muster.peer.advertised",
-        _optional(parse_address),
+        optional(parse_address),
         "",
         "Address given to peers by a replica that is not in `controller.quorum.voters`. Empty: its bind address.",
     )
@@ -286,22 +162,22 @@ class Settings(PeerKeys, TlsKeys):
     )
     admin_advertised: tuple[str, int] | None = _key(
         "muster.admin.advertised",
-        _optional(parse_address),
+        optional(parse_address),
         "",
         "Admin address of this replica that other replicas name in their 421 answers. Empty: `muster.admin.listener`.",
     )
     admin_token_file: Path | None = _key(
         "muster.admin.token.file",
-        _optional(_path),
+        optional(folder),
         "",
         "File with the admin API's bearer token, read again when it changes. Empty: no admin API.",
     )
     pid_file: Path | None = _key(
-        "muster.pid.file", _optional(_path), "", "File with the process id, written at start and removed at the end."
+        "muster.pid.file", optional(folder), "", "File with the process id, written at start and removed at the end."
     )
     log_level: str = _key(
         "muster.log.level",
-        _one_of("debug", "info", "warning", "error"),
+        one_of("debug", "info", "warning", "error"),
         "info",
         "debug, info, warning or error: the lowest level of the log lines on standard error.",
     )
@@ -310,16 +186,16 @@ class Settings(PeerKeys, TlsKeys):
     # Groups and offsets.
     offsets_partitions: int = _key(
         "offsets.topic.num.partitions",
-        _integer(1, 1_000),
+        integer(1, 1_000),
         "50",
         "Fixed when the cluster forms: a replica with another number does not start.",
     )
     offsets_replication_factor: int | None = _key(
-        "offsets.topic.replication.factor", _optional(_integer(1, 5)), "", "If set, it must be the number of voters."
+        "offsets.topic.replication.factor", optional(integer(1, 5)), "", "If set, it must be the number of voters."
     )
     offsets_segment_bytes: int = _key(
         "offsets.topic.segment.bytes",
-        _integer(4_096, 2**31 - 1),
+        integer(4_096, 2**31 - 1),
         str(SEGMENT_BYTES),
         "Size of a segment file of an offsets partition.",
     )
@@ -331,19 +207,19 @@ class Settings(PeerKeys, TlsKeys):
     )
     offsets_history_bytes: int = _key(
         "muster.offsets.history.bytes",
-        _integer(0),
+        integer(0),
         str(GIB),
         "... and while the partition is not larger than this.",
     )
     offset_metadata_chars_max: int = _key(
         "offset.metadata.max.bytes",
-        _integer(0, MIB),
+        integer(0, MIB),
         "4096",
         "Longest metadata of a committed offset, counted in characters.",
     )
     offsets_retention_minutes: int = _key(
         "offsets.retention.minutes",
-        _integer(1, 2**31 - 1),
+        integer(1, 2**31 - 1),
         str(groups_limits.OFFSETS_RETENTION_MS // 60_000),
         "Offsets of an empty group are kept this long.",
     )
@@ -370,13 +246,13 @@ class Settings(PeerKeys, TlsKeys):
     )
     group_initial_rebalance_delay_ms: int = _key(
         "group.initial.rebalance.delay.ms",
-        _integer(0),
+        integer(0),
         "3000",
         "An empty group waits this long for more members.",
     )
     group_size_max: int = _key(
         "group.max.size",
-        _integer(1, 2**31 - 1),
+        integer(1, 2**31 - 1),
         str(groups_limits.GROUP_SIZE_MAX),
         "Most members of a group. Kafka's default: 2147483647.",
     )
@@ -384,46 +260,46 @@ class Settings(PeerKeys, TlsKeys):
     # Topics.
     topics_mode: str = _key(
         "topics.mode",
-        _one_of("embedded", "none"),
+        one_of("embedded", "none"),
         "embedded",
         "embedded: topics are served. none: groups and offsets only, and offsets of any topic name are accepted.",
     )
     num_partitions: int = _key(
         "num.partitions",
-        _integer(1, RAFT_GROUPS_MAX - 2),
+        integer(1, RAFT_GROUPS_MAX - 2),
         "1",
         "Partitions of a topic that is created without a number. A cluster may have 2,000 Raft groups: one for the "
         "controller, and one for each partition of the offsets topic and of other topics.",
     )
     default_replication_factor: int = _key(
         "default.replication.factor",
-        _replicas,
+        replica_count,
         "3",
         "Replicas of each partition of a topic that is created without a number: 1, 3 or 5, or as many of these as the "
         "cluster's brokers allow. Kafka's default: 1.",
     )
     auto_create_topics: bool = _key(
         "auto.create.topics.enable",
-        _boolean,
+        boolean,
         "false",
         "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
     )
-    delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "Whether clients may delete topics.")
+    delete_topics: bool = _key("delete.topic.enable", boolean, "true", "Whether clients may delete topics.")
     message_bytes_max: int = _key(
         "message.max.bytes",
-        _integer(0, BATCH_BYTES_MAX),
+        integer(0, BATCH_BYTES_MAX),
         str(BATCH_BYTES_MAX_DEFAULT),
         "Largest size of a record batch.",
     )
     retention_hours: int = _key(
-        "log.retention.hours", _integer(-1, 2**31 - 1), "168", "How long data of topics is kept; -1: for ever."
+        "log.retention.hours", integer(-1, 2**31 - 1), "168", "How long data of topics is kept; -1: for ever."
     )
     retention_minutes: int | None = _key(
-        "log.retention.minutes", _optional(_integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
+        "log.retention.minutes", optional(integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
     )
-    retention_ms: int | None = _key("log.retention.ms", _optional(_integer(-1)), "", "Overrides log.retention.minutes.")
+    retention_ms: int | None = _key("log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes.")
     retention_bytes: int = _key(
-        "log.retention.bytes", _integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
+        "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
     )
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",
@@ -433,32 +309,32 @@ class Settings(PeerKeys, TlsKeys):
     )
     segment_bytes: int = _key(
         "log.segment.bytes",
-        _integer(4_096, 2**31 - 1),
+        integer(4_096, 2**31 - 1),
         "1073741824",
         "Size of a segment file of a topic's partition.",
     )
-    segment_ms: int | None = _key("log.roll.ms", _optional(_MS), "", "Overrides log.roll.hours.")
-    segment_hours: int = _key("log.roll.hours", _integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
+    segment_ms: int | None = _key("log.roll.ms", optional(_MS), "", "Overrides log.roll.hours.")
+    segment_hours: int = _key("log.roll.hours", integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
     timestamp_type: str = _key(
         "log.message.timestamp.type",
-        _one_of("CreateTime", "LogAppendTime"),
+        one_of("CreateTime", "LogAppendTime"),
         "CreateTime",
         "CreateTime or LogAppendTime, for topics without a config of their own.",
     )
     timestamp_before_max_ms: int = _key(
         "log.message.timestamp.before.max.ms",
-        _integer(0),
+        integer(0),
         str(2**63 - 1),
         "How far a record's timestamp may lie before the leader's clock.",
     )
     timestamp_after_max_ms: int = _key(
         "log.message.timestamp.after.max.ms",
-        _integer(0),
+        integer(0),
         "3600000",
         "How far a record's timestamp may lie after the leader's clock.",
     )
     min_insync_replicas: int = _key(
-        "min.insync.replicas", _integer(1, 5), "1", "Only reported to clients: a write always needs a majority."
+        "min.insync.replicas", integer(1, 5), "1", "Only reported to clients: a write always needs a majority."
     )
 
     # Connections.
@@ -466,17 +342,17 @@ class Settings(PeerKeys, TlsKeys):
         "connections.max.idle.ms", _MS, "600000", "A client's connection is closed after it was idle for this time."
     )
     connections_max: int = _key(
-        "max.connections", _integer(1), "10000", "Most client connections of a replica. Kafka's default: 2147483647."
+        "max.connections", integer(1), "10000", "Most client connections of a replica. Kafka's default: 2147483647."
     )
     connections_per_ip_max: int = _key(
         "max.connections.per.ip",
-        _integer(1),
+        integer(1),
         "2147483647",
         "Most client connections from one address. Without bound by default: thousands of clients may share a NAT.",
     )
     accepts_per_second_max: int = _key(
         "max.connection.creation.rate",
-        _integer(1),
+        integer(1),
         "2000",
         "Most new client connections a second. Kafka's default: 2147483647.",
     )
@@ -484,38 +360,38 @@ class Settings(PeerKeys, TlsKeys):
     # Raft and storage.
     heartbeat_ms: int = _key(
         "muster.raft.heartbeat.ms",
-        _integer(10, 10_000),
+        integer(10, 10_000),
         str(HEARTBEAT_MS),
         "Time between two heartbeats to a peer; at most a third of the least election timeout.",
     )
     election_timeout_min_ms: int = _key(
         "muster.raft.election.timeout.min.ms",
-        _integer(50, 60_000),
+        integer(50, 60_000),
         str(raft_limits.ELECTION_TIMEOUT_MIN_MS),
         "Least election timeout: each is drawn at random between this and the next.",
     )
     election_timeout_max_ms: int = _key(
         "muster.raft.election.timeout.max.ms",
-        _integer(100, 120_000),
+        integer(100, 120_000),
         str(raft_limits.ELECTION_TIMEOUT_MAX_MS),
         "Greatest election timeout.",
     )
     wal_file_bytes: int = _key(
         "muster.wal.file.bytes",
-        _integer(65_536),
+        integer(65_536),
         str(WAL_FILE_BYTES),
         "Size of a WAL file. A file is larger if the table at its beginning, about 130 bytes a partition, would fill "
         "more than an eighth of it.",
     )
     wal_bytes_max: int = _key(
         "muster.wal.max.bytes",
-        _integer(262_144),
+        integer(262_144),
         str(WAL_BYTES_MAX),
         "Bound on the size of each of the two WALs; at least four times `muster.wal.file.bytes`.",
     )
     disk_low_bytes: int = _key(
         "muster.disk.low.bytes",
-        _integer(0),
+        integer(0),
         str(replica_limits.DISK_LOW_BYTES),
         "With less free space on its disk a replica refuses new data and hands its leaderships to others; with less "
         "than a quarter of it free, it refuses data of other leaders too. If three times `muster.wal.file.bytes` is "
@@ -523,14 +399,14 @@ class Settings(PeerKeys, TlsKeys):
     )
     disk_good_bytes: int | None = _key(
         "muster.disk.good.bytes",
-        _optional(_integer(0)),
+        optional(integer(0)),
         "",
         "With this much free space a replica accepts new data again. Empty: one and a half times the space below which "
         "it refuses them.",
     )
     checkpoint_bytes: int = _key(
         "muster.checkpoint.bytes",
-        _integer(4_096),
+        integer(4_096),
         str(replica_limits.CHECKPOINT_BYTES),
         "A Raft group's state is checkpointed when this many bytes were applied since its last checkpoint.",
     )
@@ -539,7 +415,7 @@ class Settings(PeerKeys, TlsKeys):
     )
     segment_flush_bytes: int = _key(
         "muster.segment.flush.bytes",
-        _integer(1),
+        integer(1),
         str(64 * MIB),
         "... or when this many bytes of a partition are not synced.",
     )
@@ -551,69 +427,69 @@ class Settings(PeerKeys, TlsKeys):
     )
     moves_at_once: int = _key(
         "muster.reassignment.max.concurrent",
-        _integer(1),
+        integer(1),
         "2",
         "Partitions of the whole cluster whose replicas are moved at a time; each is copied whole.",
     )
     balancer_quiet_ms: int = _key(
         "muster.balancer.quiet.ms",
-        _integer(-1),
+        integer(-1),
         "30000",
         "How long every broker must have been connected and not draining before replicas are moved to level brokers; "
         "-1: they are only moved away from brokers that are decommissioned.",
     )
     decommission_redirect_ms: int = _key(
         "muster.decommission.redirect.ms",
-        _integer(0),
+        integer(0),
         "300000",
         "How long a broker that was decommissioned and is empty tells clients where the others are before it leaves; "
         "as long as clients keep what they know of the cluster (their metadata.max.age.ms).",
     )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
-        _integer(-1),
+        integer(-1),
         "3600000",
         "How long all replicas must run a new release before it writes what the previous release cannot read; -1: it "
         "never does.",
     )
     install_rate: int = _key(
         "muster.transfer.bytes.per.second",
-        _integer(replica_limits.INSTALL_BYTES_PER_SECOND_MIN),
+        integer(replica_limits.INSTALL_BYTES_PER_SECOND_MIN),
         str(replica_limits.INSTALL_BYTES_PER_SECOND),
         "Bytes a second that a replica sends to all followers that install a snapshot together, at most.",
     )
     # The default costs 0.5 % of a processor with batches of 1 kB, 5 % with batches of 90 B.
     scrub_rate: int = _key(
         "muster.scrub.bytes.per.second",
-        _integer(0),
+        integer(0),
         str(2 * MIB),
         "Bytes a second of sealed segments that are checked in the background, at most; 0: none are.",
     )
     trailing_entries: int = _key(
         "muster.raft.trailing.entries",
-        _integer(0),
+        integer(0),
         str(replica_limits.TRAILING_ENTRIES),
         "Log entries before a checkpoint that a leader keeps for followers that lag.",
     )
     authorizer: str = _key(
         "authorizer.class.name",
-        _one_of("", STANDARD_AUTHORIZER),
+        one_of("", STANDARD_AUTHORIZER),
         "",
         "Who decides what clients may do. Empty: every client may do everything. "
         f"`{STANDARD_AUTHORIZER}`: ACLs do (docs/authorization.md).",
     )
     super_users: frozenset[str] = _key(
-        "super.users", _principals, "", "Principals that may do everything, whatever the ACLs say: `User:a;User:b`."
+        "super.users", principals, "", "Principals that may do everything, whatever the ACLs say: `User:a;User:b`."
     )
     allow_if_no_acl: bool = _key(
         "allow.everyone.if.no.acl.found",
-        _boolean,
+        boolean,
         "false",
         "With an authorizer: may every client do everything to a resource that no ACL names?",
     )
     authorizer_reports_only: bool = _key(
         "muster.authorizer.report.only",
-        _boolean,
+        boolean,
         "false",
         "With an authorizer: nothing is denied, and what would be is logged as `would be denied`.",
     )
@@ -651,19 +527,19 @@ class Settings(PeerKeys, TlsKeys):
     )
     token_skew_seconds: int = _key(
         "sasl.oauthbearer.clock.skew.seconds",
-        _integer(0, CLOCK_SKEW_SECONDS_MAX),
+        integer(0, CLOCK_SKEW_SECONDS_MAX),
         "30",
         "How far the clocks of replicas and of who signs tokens may differ.",
     )
     token_subject_claim: str = _key("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that is the user.")
     jwks_refresh_ms: int = _key(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        _integer(10_000),
+        integer(10_000),
         "3600000",
         "How often the keys are fetched; also when a token names one that is not known, once in ten seconds at most.",
     )
     jwks_ca_file: Path | None = _key(
-        "muster.sasl.oauthbearer.jwks.ca.file", _optional(_path), "", "CAs of its server, PEM. Empty: the system's."
+        "muster.sasl.oauthbearer.jwks.ca.file", optional(folder), "", "CAs of its server, PEM. Empty: the system's."
     )
 
     listener_texts: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -10,7 +10,8 @@ from muster_coordinator.properties import PropertiesError, format_properties, pa
 from muster_coordinator.sasl_settings import of_listener
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
-from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
+from muster_coordinator.setting_values import Listener
+from muster_coordinator.settings import ConfigError, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
 
@@ -359,6 +360,9 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 
 
 KAFKAS = {
+    "allow.everyone.if.no.acl.found",
+    "authorizer.class.name",
+    "super.users",
     "ssl.cipher.suites",
     "ssl.client.auth",
     "ssl.enabled.protocols",

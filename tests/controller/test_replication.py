@@ -22,7 +22,7 @@ from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Top
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.controller.moves import complete_move, move_partition
 from muster_coordinator.controller.placement import default_factor
-from muster_coordinator.controller.replication import kept, outstanding
+from muster_coordinator.controller.replication import kept, remaining
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.groups.effects import CheckpointBody
@@ -75,12 +75,12 @@ def test_one_replica_of_everything_becomes_three_and_five_by_one_command_each() 
     for number in (3, 5, 3, 1):
         assert log.apply(factor(number, every=number < 5)).error == Code.NONE
         assert wishes(log) == {OFFSETS_TOPIC: number, "t": number}
-        assert outstanding(log.cluster) == (4, 0, number)
+        assert remaining(log.cluster) == (4, 0, number)
         carry_out(log)
         assert sizes(log) == {OFFSETS_TOPIC: [number] * 2, "t": [number] * 2}
         assert len(log.cluster.voters) == number
         assert 0 in log.cluster.voters, "its leader goes on"
-        assert outstanding(log.cluster).none
+        assert remaining(log.cluster).none
         assert wishes(log) == {OFFSETS_TOPIC: 0, "t": 0}, "what is fulfilled is no wish any more"
         assert default_factor(log.cluster, 3) == number, "and topics that come later have as many"
 
@@ -123,14 +123,14 @@ def test_a_wish_is_replaced_and_repeated_without_harm() -> None:
     carry_out(log, most=1, complete=False)
     log.apply(factor(5))
     carry_out(log)
-    assert outstanding(log.cluster) == (0, 0, 0)
+    assert remaining(log.cluster) == (0, 0, 0)
     assert sizes(log) == {OFFSETS_TOPIC: [5, 5], "t": [5, 5]}
 
 
 def test_a_wish_that_is_taken_back_ends_moves_under_way_where_the_data_is() -> None:
     log = of_one(factor(3))
     carry_out(log, complete=False)
-    assert outstanding(log.cluster) == (0, 4, 0)
+    assert remaining(log.cluster) == (0, 4, 0)
     log.apply(factor(1, every=True))
     carry_out(log)
     assert {place.voters for topic in log.cluster.topics.values() for place in topic.partitions} == {(0,)}
@@ -154,7 +154,7 @@ def test_a_partition_that_is_added_meanwhile_gets_as_many() -> None:
     assert log.apply(AddPartitions(topic_id=topic_id(1), total=3, placed=(ids(4),))).error == Code.NONE
     carry_out(log)
     assert sizes(log)["t"] == [3, 3, 3]
-    assert outstanding(log.cluster).none
+    assert remaining(log.cluster).none
 
 
 @pytest.mark.parametrize("number", [-1, 0, 2, 4, 6, 7, 2**31 - 1, -(2**31)])

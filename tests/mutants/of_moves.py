@@ -116,8 +116,8 @@ MOVES_MUTANTS = (
     one(
         "ADR 45: who voted before is free to go at once",
         "controller.voters",
-        "    return replace(cluster, voters=voters, former_voters=former)\n",
-        "    return replace(cluster, voters=voters, former_voters=former[:0])\n",
+        "    return replace(cluster, voters=voters, former_voters=former, controller",
+        "    return replace(cluster, voters=voters, former_voters=former[:0], controller",
         VOTERS + "test_who_may_still_vote_is_not_unregistered",
     ),
     one(

@@ -52,8 +52,8 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: a lost folder makes a topic smaller for good",
         "controller.placement",
-        "    most = min(wanted, len({*cluster.voters, *cluster.brokers}))\n",
-        "    most = min(wanted, sum(one.bound for one in cluster.brokers.values()))\n",
+        "    most = min(cluster.replication_factor or wanted, len({*cluster.voters, *cluster.brokers}))\n",
+        "    most = min(cluster.replication_factor or wanted, sum(one.bound for one in cluster.brokers.values()))\n",
         PLACEMENT + "test_brokers_that_are_to_come_back_count_for_the_default",
     ),
     one(
@@ -73,8 +73,8 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: brokers are placed below their level",
         "controller.transitions",
-        "    elif isinstance(command, CreateTopic | AddPartitions) and command.placed:\n",
-        "    elif isinstance(command, AddPartitions) and command.placed:\n",
+        '    if isinstance(command, CreateTopic | AddPartitions) and command.placed:\n        return "placing',
+        '    if isinstance(command, AddPartitions) and command.placed:\n        return "placing',
         PLACEMENT + "test_below_its_level_nothing_is_placed_and_no_rack_is_told",
     ),
     one(

@@ -20,6 +20,8 @@ OF_A_GROUP = frozenset({"raft_group", "partition"})
 OF_A_CONSUMER_GROUP = frozenset({"consumer_group", "generation"})
 """Added by `Core.tell`, whose events then pass `RaftGroup.tell`."""
 TOLD_BY_VARIABLE = {
+    "AUDITED": "api/audit.py, admin/api.py",
+    "WOULD_BE_DENIED": "api/standard_authorizer.py",
     "CONNECTION_FAILED": "runtime/clients.py",
     "DISK_LOW": "replica/maintenance/disk_space.py",
     "DISK_FULL": "replica/maintenance/disk_space.py",

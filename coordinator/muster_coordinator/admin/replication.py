@@ -22,7 +22,7 @@ from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, SetReplicationFactor
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.controller.misfit import MisfitError
-from muster_coordinator.controller.replication import kept, outstanding, replicas_of, set_replication_factor
+from muster_coordinator.controller.replication import kept, remaining, replicas_of, set_replication_factor
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP
@@ -96,7 +96,7 @@ class Replication:
         misdirected, image = elsewhere(self._replica), self._replica.image()
         if misdirected is not None or image is None:
             return refused(misdirected or NOT_FORMED)
-        left, group = outstanding(image), self._replica.group_status(CONTROLLER_GROUP)
+        left, group = remaining(image), self._replica.group_status(CONTROLLER_GROUP)
         votes = sorted(group.voters) if group is not None else []
         status = self._replica.balancer_status()
         return web.json_response(

@@ -61,6 +61,10 @@ def _elected(request: Value) -> Iterator[str]:
     return _named("topic", (one.topic for one in request.topic_partitions or ()))
 
 
+def _users(request: Value) -> Iterator[str]:
+    return _named("user", (one.name for one in (*request.deletions, *request.upsertions)))
+
+
 RESOURCES: Mapping[int, Callable[[Value], Iterator[str]]] = {
     Api.CREATE_TOPICS: _of_topics,
     Api.DELETE_TOPICS: _deleted_topics,
@@ -71,6 +75,7 @@ RESOURCES: Mapping[int, Callable[[Value], Iterator[str]]] = {
     Api.CREATE_ACLS: _acls,
     Api.DELETE_ACLS: _filters,
     Api.ALTER_CLIENT_QUOTAS: _quotas,
+    Api.ALTER_USER_SCRAM_CREDENTIALS: _users,
     Api.DELETE_GROUPS: lambda request: _named("group", iter(request.groups_names)),
     Api.OFFSET_DELETE: lambda request: _named("group", iter((request.group_id,))),
     Api.ELECT_LEADERS: _elected,

@@ -27,7 +27,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 
 
-class Outstanding(NamedTuple):
+class Remaining(NamedTuple):
     """What of the wishes for numbers of replicas is not there yet."""
 
     partitions: int
@@ -82,14 +82,14 @@ def kept(cluster: ClusterImage, factor: int) -> Iterator[str]:
     )  # fmt: skip
 
 
-def outstanding(cluster: ClusterImage) -> Outstanding:
+def remaining(cluster: ClusterImage) -> Remaining:
     """O(partitions)."""
     partitions = moving = 0
     for topic in cluster.topics.values():
         wanted = topic.replication_wanted
         partitions += sum(len(place.voters) != wanted for place in topic.partitions) if wanted else 0
         moving += sum(place.moves for place in topic.partitions)
-    return Outstanding(partitions, moving, cluster.controller_voters_wanted)
+    return Remaining(partitions, moving, cluster.controller_voters_wanted)
 
 
 def after_move(topic: Topic, index: int, before: int) -> Topic:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from muster_coordinator.properties import parse_properties, with_environment
-from muster_coordinator.settings import Listener, Settings, key_docs, settings_of
+from muster_coordinator.setting_values import Listener
+from muster_coordinator.settings import Settings, key_docs, settings_of
 from muster_operator.api.config_keys import OPERATOR_KEYS
 from muster_operator.resources import server_properties
 
