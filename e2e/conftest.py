@@ -256,7 +256,12 @@ def dump(client: Client) -> str:
             wanted = (*words, "--all-containers", f"--tail={LOG_LINES_MAX}")
             texts.append(f"$ kubectl {' '.join(words)}\n{_said(client, *wanted)}")
     share = DUMP_CHARS_MAX // len(texts)
-    return "\n".join(text if len(text) <= share else f"{text[:share]}\n… cut" for text in texts)
+    # Both ends: how it began, and what it said last.
+    half = share // 2
+    return "\n".join(
+        text if len(text) <= share else f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
+        for text in texts
+    )
 
 
 def _said(client: Client, *words: str) -> str:

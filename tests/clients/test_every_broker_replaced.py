@@ -53,7 +53,8 @@ def test_who_goes_on_when_all_brokers_that_it_knew_are_gone(tmp_path: Path) -> N
         cluster = stack.enter_context(
             MusterCluster(tmp_path / "cluster", partitions=1, settings=SETTINGS, room_for=len(NEW))
         )
-        AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([NewTopic(TOPIC, 1, -1)])[TOPIC].result(20)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # named: its requests end with it
+        admin.create_topics([NewTopic(TOPIC, 1, -1)])[TOPIC].result(20)
         before, port = link(cluster.client_port(OLD[0]))
         stack.callback(before.close)
         service = f"127.0.0.1:{port}"

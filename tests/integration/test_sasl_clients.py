@@ -166,7 +166,10 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
             assert one.commit(60)["e"] == "committed", client
             told = [event["e"] for event in one.events if event["e"] in ("assigned", "revoked", "lost")]
             changes = told[told.index("assigned") + 1 :]  # kafka-python revokes nothing before its first assignment
-            assert changes == [], (client, told, closed.said("preparing to rebalance"))
+            if client == "kafka-python":  # it authenticates again once a connection, and joins anew when that ends
+                assert "lost" not in changes, told
+            else:
+                assert changes == [], (client, told, closed.said("preparing to rebalance"))
             assert one.ended() is None
     finally:
         for one in members.values():

@@ -184,9 +184,9 @@ class SimCluster:
         wanted = list(next(iter(self.nodes.values())).host.groups) if groups is None else groups
 
         def same() -> bool:
-            return all(
-                len({node.host.groups[GroupNo(group)].applied for node in self.nodes.values()}) == 1 for group in wanted
-            )
+            # None: a broker that is ready holds what it holds; groups may take it in only then.
+            held = ({node.host.groups.get(GroupNo(group)) for node in self.nodes.values()} for group in wanted)
+            return all(None not in of and len({one.applied for one in of if one}) == 1 for of in held)
 
         self.world.run_until("all replicas applied the same", same, ms)
         for group in wanted:

@@ -77,10 +77,14 @@ def counts(image: ClusterImage) -> tuple[Counter[int], Counter[int]]:
 
 
 def is_level(cluster: SimCluster, brokers: set[int]) -> bool:
+    """Leaderships over all brokers; replicas among those of a rack: each partition has one in each of three racks, so
+    the brokers of a rack of three hold fewer than those of a rack of two."""
     if under_way(cluster):
         return False
-    return all(
-        set(count) == brokers and max(count.values()) - min(count.values()) <= 1 for count in counts(image_of(cluster))
+    replicas, leaderships = counts(image_of(cluster))
+    shares = [leaderships, *({one: replicas[one] for one in brokers if one % 3 == rack} for rack in range(3))]
+    return set(replicas) == set(leaderships) == brokers and all(
+        max(share.values()) - min(share.values()) <= 1 for share in shares
     )
 
 

@@ -139,6 +139,7 @@ def test_no_event_can_be_made_in_a_test_with_other_fields_than_it_declares(kind:
 
 def test_of_the_audit_each_line_is_written_whatever_the_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "muster_coordinator.events")
+    caplog.handler.setLevel(logging.NOTSET)
     world = World(1)
     tell = EventLog(SimLoop(world))
     many = limits.RARE_EVENTS_PER_WINDOW_MAX + 7

@@ -86,14 +86,13 @@ class CreateTopics:
         def answered(created: list[Created]) -> None:
             image = self._services.surface.image()
             configs = CreatedEntries()
-            reply(
-                {
-                    "topics": [
-                        _entry(topic.name, one, image, configs if self._shows(context, topic.name) else None)
-                        for topic, one in zip(topics, created, strict=True)
-                    ]
-                }
-            )
+
+            def tell(index: int, arrived: Callable[[Value], None]) -> None:
+                name = topics[index].name
+                arrived(_entry(name, created[index], image, configs if self._shows(context, name) else None))
+
+            loop = self._services.surface.loop
+            gather_in_turns(loop, len(topics), tell, lambda entries: reply({"topics": entries}))
 
         def decided(created: list[Created]) -> None:
             if request.validate_only:

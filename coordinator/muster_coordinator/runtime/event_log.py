@@ -30,6 +30,9 @@ class EventLog:
         self._written: dict[EventKind, int] = {}
         """Lines of each kind in its current window; no key while the kind has no window."""
         self._repeats: Counter[EventKind] = Counter()
+        for kind in KINDS:
+            if kind.stream:
+                logging.getLogger(kind.stream).setLevel(kind.level)  # whatever the level of the rooms is
 
     def __call__(self, event: Event) -> None:
         kind = event.kind
