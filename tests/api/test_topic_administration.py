@@ -374,6 +374,13 @@ def delete(
 
 
 @pytest.mark.parametrize("version", range(1, 7))
+def test_a_name_that_is_empty_is_a_name(version: int) -> None:
+    """Versions below 6 have no null in its place: the answer could not be written."""
+    assert delete(FakeSurface(), version, "") == [("", 3)]
+    assert delete(FakeSurface(), version, "", "") == [("", 42)]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
 def test_topics_are_deleted_by_name(version: int) -> None:
     surface = FakeSurface()
     assert delete(surface, version, "orders", "nope") == [("orders", 0), ("nope", 3)]

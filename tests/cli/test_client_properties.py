@@ -36,6 +36,26 @@ def test_a_login_reaches_every_client(tmp_path: Path, monkeypatch: pytest.Monkey
     }
 
 
+@pytest.mark.parametrize("kind", [KafkaAdminClient, KafkaConsumer, KafkaProducer])
+def test_files_of_tls_reach_every_client(tmp_path: Path, kind: type) -> None:
+    found = read(
+        tmp_path,
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        "ssl.truststore.location=/etc/ca.pem",
+        "ssl.keystore.type=pem",
+        "ssl.keystore.location=/etc/me.pem",
+        "ssl.key.password=canary",
+        "ssl.endpoint.identification.algorithm=https",
+    )
+    assert client_settings(found, kind.DEFAULT_CONFIG, "x") == {  # type: ignore[attr-defined]
+        "security_protocol": "SSL",
+        "ssl_cafile": "/etc/ca.pem",
+        "ssl_certfile": "/etc/me.pem",
+        "ssl_password": "canary",
+    }
+
+
 def test_without_a_file_or_a_login_nothing_is_added(tmp_path: Path) -> None:
     assert read_client_properties(None) == {}
     assert read(tmp_path, "client.id=x") == {"client.id": "x"}
@@ -51,6 +71,10 @@ def test_without_a_file_or_a_login_nothing_is_added(tmp_path: Path) -> None:
         ([f'sasl.jaas.config={PLAIN} required username="a" password="canary";'], "is not that"),
         (["sasl.mechanism=PLAIN", f'sasl.jaas.config={PLAIN} required username="a";'], "needs username and password"),
         (["sasl.mechanism=PLAIN", f'sasl.jaas.config={PLAIN} required password="canary";'], "needs username"),
+        (["ssl.truststore.location=/etc/trust.jks"], "ssl.truststore.type=PEM"),
+        (["ssl.keystore.type=PKCS12", "ssl.keystore.location=/etc/me.p12"], "ssl.keystore.type=PEM"),
+        (["ssl.keystore.key=canary"], "ssl.keystore.key: write it to a file"),
+        (["ssl.endpoint.identification.algorithm="], "is always verified"),
         (["a=${env:MUSTER_NOT_SET_ANYWHERE}"], "is not set"),
     ],
 )

@@ -37,7 +37,7 @@ def lines(cluster: MusterCluster) -> list[dict[str, Any]]:
     files = [cluster.folder / f"replica-{replica}" / "server.log" for replica in range(3)]
     told = (line for file in [*files, cluster.output] for line in file.read_text().splitlines(keepends=True))
     whole = (json.loads(line) for line in told if line.startswith("{") and line.endswith("\n"))
-    return [line for line in whole if line["logger"] == "events"]
+    return [line for line in whole if line["logger"] in ("events", "muster.audit")]
 
 
 def of_group(cluster: MusterCluster, group: str) -> list[dict[str, Any]]:

@@ -1,12 +1,15 @@
-"""Clients that show who they are by SCRAM: consume, produce and commit through a fail-over and many re-authentications,
-without one rebalance; administrators by Kafka's own tools and `muster user`; who is deleted is out within seconds.
+"""Clients that show who they are, by SCRAM and PLAIN over TLS: they consume, produce and commit through a fail-over and
+many re-authentications, without one rebalance; administrators by Kafka's own tools and `muster user`; who is deleted is
+out within seconds.
 
-A SASL_PLAINTEXT listener on loopback; sessions last three seconds, so each client authenticates again while it works.
+A SASL_SSL listener on loopback; sessions last three seconds, so each client authenticates again while it works.
 """
 
 import contextlib
 import json
+import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -27,9 +30,11 @@ from confluent_kafka.admin import (
 )
 from kafka.net.sasl.scram import ScramClient
 from muster_coordinator.cli.dev_layout import DevLayout
+from muster_coordinator.settings import STANDARD_AUTHORIZER
 from muster_coordinator.wire.versions import Api
 
 from tests import kafka_tools
+from tests.certificates import Authority
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
 from tests.security.test_oauth import RSA_KEY, RULES, jwk, token
@@ -37,6 +42,7 @@ from tests.wire.kio_entities import decode_answer, encode_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(300)]
 
+ROOT = Authority()
 ADMIN, PASSWORD = "admin", "canary-admin"
 SESSION_MS = 3_000
 PARTITIONS = 4
@@ -46,11 +52,18 @@ CLIENTS = {
     "aiokafka": ("SCRAM-SHA-512", ScramMechanism.SCRAM_SHA_512),
     "java": ("SCRAM-SHA-256", ScramMechanism.SCRAM_SHA_256),
 }
+PLAIN_USER = "plain-user"
+"""Of the listener's file: no administrator can make or delete it."""
 SETTINGS = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{PLAIN_USER}="${{env:PLAIN_PASSWORD}}";'
+    ),
     "connections.max.reauth.ms": str(SESSION_MS),
     "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": f"User:{ADMIN}",
     "sasl.oauthbearer.expected.issuer": RULES.issuer,
     "sasl.oauthbearer.expected.audience": "muster",
 }
@@ -67,8 +80,18 @@ class Closed:
     def __init__(self, folder: Path) -> None:
         keys = folder / "jwks.json"
         keys.write_text(json.dumps({"keys": [jwk(RSA_KEY, "rsa")]}))
-        settings = {**SETTINGS, "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}"}
+        secret = folder / "secret"
+        ROOT.issue("server", ("127.0.0.1",)).write(secret)
+        (secret / "ca.crt").write_text(ROOT.pem)
+        self.ca = str(secret / "ca.crt")
+        settings = {
+            **SETTINGS,
+            "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}",
+            "ssl.keystore.certificate.chain": str(secret / "tls.crt"),
+            "ssl.keystore.key": str(secret / "tls.key"),
+        }
         self.cluster = MusterCluster(folder / "data", replicas=3, partitions=PARTITIONS, settings=settings)
+        self.cluster.environment = {**os.environ, "PLAIN_PASSWORD": f"canary-{PLAIN_USER}"}
         layout = DevLayout(self.cluster.folder, 3, self.cluster.port)
         layout.folder.mkdir()
         layout.write(PARTITIONS, settings)
@@ -77,7 +100,8 @@ class Closed:
         assert formatted.returncode == 0, formatted.stderr
         self.properties = folder / "admin.properties"
         self.properties.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+            f"ssl.truststore.type=PEM\nssl.truststore.location={self.ca}\n"
             "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
             f'username="{ADMIN}" password="{PASSWORD}";\n'
         )
@@ -92,10 +116,16 @@ class Closed:
         except KafkaException:
             return False
 
+    @property
+    def trusting(self) -> dict[str, Any]:
+        """What every client of librdkafka needs besides its login."""
+        return {
+            "bootstrap.servers": self.cluster.bootstrap, "security.protocol": "SASL_SSL", "ssl.ca.location": self.ca,
+        }  # fmt: skip
+
     def login(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
         return {
-            "bootstrap.servers": self.cluster.bootstrap, "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
+            **self.trusting, "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
             "error_cb": lambda _: None, "log_level": 0,
         }  # fmt: skip
 
@@ -109,9 +139,20 @@ class Closed:
         for future in self.admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, mechanism)]).values():
             future.result(20)
 
-    def tool(self, *arguments: str) -> str:
+    def tool(self, *arguments: str, tool: str = kafka_tools.CONFIGS) -> str:
         where = ["--bootstrap-server", self.cluster.bootstrap, "--command-config", str(self.properties)]
-        return kafka_tools.run(kafka_tools.CONFIGS, *where, *arguments)
+        return kafka_tools.run(tool, *where, *arguments)
+
+    def muster(self, *arguments: str, stdin: str = "") -> str:
+        """What the administrator's command says."""
+        done = muster(*arguments, "-b", self.cluster.bootstrap, "--config", str(self.properties), stdin=stdin)
+        assert done.returncode == 0, (arguments, done.stderr)
+        return done.stdout
+
+    def acls(self, *arguments: str) -> set[tuple[str, ...]]:
+        rows = json.loads(self.muster("acl", "list", "-o", "json", *arguments))
+        keys = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
+        return {tuple(row[key] for key in keys) for row in rows}
 
     def said(self, event: str) -> list[str]:
         return [line for line in self.output().splitlines() if f'"{event}"' in line]
@@ -133,6 +174,10 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(closed: Closed) -> None:
     closed.admin.create_topics([NewTopic("orders", PARTITIONS, 3)])["orders"].result(20)
+    everybody = [word for client in CLIENTS for word in ("--allow-principal", f"User:{client}")]
+    closed.muster(
+        "acl", "add", *everybody, "--consumer", "--topic", "orders", "--group", "g-", "--pattern", "prefixed"
+    )  # fmt: skip
     members: dict[str, Member] = {}
     producer = Producer(closed.who | {"enable.idempotence": True})
     failed: list[object] = []
@@ -150,7 +195,7 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
             who = {"mechanism": mechanism, "user": client, "password": f"canary-{client}"}
             members[client] = Member(
                 client, bootstrap=closed.cluster.bootstrap, group=f"g-{client}", topics=["orders"], sasl=who,
-                session_ms=20_000,
+                ca=closed.ca, session_ms=20_000,
             )  # fmt: skip
         for one in members.values():
             one.wait_owns(PARTITIONS, 60)
@@ -181,6 +226,32 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
     assert mechanisms == {"SCRAM-SHA-256", "SCRAM-SHA-512"}, again
 
 
+def test_a_user_of_the_file_gets_in_by_plain(closed: Closed) -> None:
+    """After the test before: its records are there."""
+    who = {"mechanism": "PLAIN", "user": PLAIN_USER, "password": f"canary-{PLAIN_USER}"}
+    stranger = AdminClient(closed.login(PLAIN_USER, who["password"], "PLAIN"))
+    assert "orders" not in stranger.list_topics(timeout=20).topics, "nobody has allowed it to see that"
+    names = ("--topic", "orders", *(word for client in CLIENTS for word in ("--group", f"plain-{client}")))
+    closed.muster("acl", "add", "--allow-principal", f"User:{PLAIN_USER}", "--consumer", *names)
+    wait_until("it may see the topic", lambda: "orders" in stranger.list_topics(timeout=20).topics, 5)
+    members = [
+        Member(
+            client, bootstrap=closed.cluster.bootstrap, group=f"plain-{client}", topics=["orders"], sasl=who,
+            ca=closed.ca, session_ms=20_000,
+        )
+        for client in CLIENTS
+    ]  # fmt: skip
+    try:
+        for one in members:
+            one.wait(f"{one.client} reads", lambda m: len(m.records) >= 100, 60)
+            assert one.commit(60)["e"] == "committed", one.client
+    finally:
+        for one in members:
+            one.dispose()
+    with pytest.raises(KafkaException):
+        AdminClient(closed.login(PLAIN_USER, "wrong", "PLAIN")).list_topics(timeout=5)
+
+
 def metrics(closed: Closed) -> list[str]:
     lines: list[str] = []
     for replica in range(3):
@@ -193,8 +264,10 @@ def metrics(closed: Closed) -> list[str]:
 class Stranger:
     """One connection by hand, so that nothing reconnects behind the test's back."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+    def __init__(self, closed: Closed, port: int) -> None:
+        context = ssl.create_default_context(cafile=closed.ca)
+        line = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = context.wrap_socket(line, server_hostname="127.0.0.1")
         self.read = self.socket.makefile("rb")
 
     def ask(self, api: Api, version: int, **values: Any) -> Any:
@@ -229,11 +302,11 @@ class Stranger:
         self.socket.close()
 
 
-def entered(port: int, user: str, password: str) -> Stranger:
+def entered(closed: Closed, port: int, user: str, password: str) -> Stranger:
     """As clients do it: again, where a replica that has not heard of the user yet has closed the connection."""
 
     def attempt() -> Stranger | None:
-        stranger = Stranger(port)
+        stranger = Stranger(closed, port)
         try:
             assert stranger.log_in(user, password) == 0
         except EOFError:
@@ -248,12 +321,12 @@ def entered(port: int, user: str, password: str) -> Stranger:
 def test_who_is_deleted_is_out_within_five_seconds(closed: Closed) -> None:
     closed.add("leaver", ScramMechanism.SCRAM_SHA_512)
     port = closed.cluster.client_port(1)
-    with contextlib.closing(entered(port, "leaver", "canary-leaver")) as inside:
+    with contextlib.closing(entered(closed, port, "leaver", "canary-leaver")) as inside:
         assert not inside.closed()
         closed.remove("leaver", ScramMechanism.SCRAM_SHA_512)
         wait_until("its connection is closed", inside.closed, 5)
     assert "leaver" in "".join(closed.said("user revoked"))
-    with contextlib.closing(Stranger(port)) as later:
+    with contextlib.closing(Stranger(closed, port)) as later:
         assert later.log_in("leaver", "canary-leaver") == 58
         assert later.closed()
 
@@ -267,10 +340,10 @@ def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: C
         given.append(now)
         return token(exp=int(now) + 4, iat=int(now), nbf=int(now)), now + 4
 
-    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": fresh, "log_level": 0}
-    producer = Producer(login | {"bootstrap.servers": closed.cluster.bootstrap})
+    producer = Producer(closed.trusting | {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": fresh, "log_level": 0})
     failed: list[object] = []
     closed.admin.create_topics([NewTopic("by-token", 1, 3)])["by-token"].result(20)
+    closed.muster("acl", "add", "--allow-principal", "User:alice", "--producer", "--topic", "by-token")
     began = time.monotonic()
     sent = 0
     while time.monotonic() < began + 8:
@@ -307,6 +380,29 @@ def test_kafkas_tool_and_muster_user_administer_the_same_users(closed: Closed) -
     assert muster("user", "delete", "by-muster", "--mechanism", "SCRAM-SHA-256", *at).returncode == 0
     again = muster("user", "delete", "by-muster", "--mechanism", "SCRAM-SHA-256", *at)
     assert "does not exist" in again.stderr
+
+
+def test_kafkas_tool_and_muster_acl_say_the_same(closed: Closed) -> None:
+    grant = ("--allow-principal", "User:bob", "--deny-principal", "User:eve", "--deny-host", "10.0.0.9")
+    closed.tool("--add", *grant, "--operation", "Read", "--topic", "by-tool", tool=kafka_tools.ACLS)
+    by_tool = {
+        ("TOPIC", "by-tool", "LITERAL", "User:bob", "*", "READ", "ALLOW"),
+        ("TOPIC", "by-tool", "LITERAL", "User:eve", "10.0.0.9", "READ", "DENY"),
+    }
+    assert closed.acls("--topic", "by-tool") == by_tool
+    closed.muster("acl", "add", *grant, "--operation", "Read", "--topic", "by-", "--pattern", "prefixed")
+    assert len(closed.acls("--topic", "by-tool", "--pattern", "match")) == 4, "the prefix holds for it, too"
+    listed = closed.tool("--list", "--topic", "by-", "--resource-pattern-type", "prefixed", tool=kafka_tools.ACLS)
+    assert "ResourcePattern(resourceType=TOPIC, name=by-, patternType=PREFIXED)" in listed
+    assert "(principal=User:eve, host=10.0.0.9, operation=READ, permissionType=DENY)" in listed
+    closed.muster("acl", "remove", "--topic", "by-tool", "--dry-run")
+    assert closed.acls("--topic", "by-tool") == by_tool
+    closed.muster("acl", "remove", "--topic", "by-tool", "--deny")
+    assert closed.acls("--topic", "by-tool") == {one for one in by_tool if one[-1] == "ALLOW"}
+    closed.muster("acl", "remove", "--principal", "User:bob", "--principal", "User:eve", "--pattern", "any")
+    assert not closed.acls("--principal", "User:bob") | closed.acls("--principal", "User:eve")
+    refused = muster("acl", "remove", "-b", closed.cluster.bootstrap, "--config", str(closed.properties))
+    assert (refused.returncode, "name a resource or --principal" in refused.stderr) == (2, True)
 
 
 def test_no_password_is_in_anything_that_was_said_or_stored(closed: Closed) -> None:

@@ -90,7 +90,9 @@ class TopicsAdmin:
         except ApiError as error:
             if not asked.doubt.parks(error.code, partial(self._doom, asked, times, one, done)):
                 error = asked.doubt.error(error)
-                shown = one.name or self._shown_name(asked.context, error.code, one.topic_id)
+                shown = one.name
+                if shown is None:
+                    shown = self._shown_name(asked.context, error.code, one.topic_id)
                 done(Outcome(error.code, error.message, shown, one.topic_id))
             return
         outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)

@@ -1,10 +1,11 @@
 """The properties file of a client (`--config FILE`), by the names that Kafka's own tools read with `--command-config`.
 
 Problem: the client of the commands is kafka-python, which has its own names for who one is. Mechanism:
-`sasl.jaas.config` is parsed, nothing is loaded by it, and its user and password become that client's settings; what has
-the same name but for its dots (`security.protocol`, `sasl.mechanism`) is passed on. `${env:NAME}` stands for a variable
-of the environment, so that a file need not hold the password. What it does not do: know which settings there are
-(`kafka_client.client_settings`).
+`sasl.jaas.config` is parsed, nothing is loaded by it, and its user and password become that client's settings, as the
+files of TLS do, in PEM; what has the same name but for its dots (`security.protocol`, `sasl.mechanism`) is passed on.
+`${env:NAME}` stands for a variable of the environment, so that a file need not hold the password. What it does not do:
+know which settings there are (`kafka_client.client_settings`), read keystores of Java, or leave the host name of a
+server unverified.
 """
 
 import os
@@ -62,4 +63,32 @@ def _mechanism(values: Mapping[str, str]) -> str | None:
     return mechanism
 
 
-_TRANSLATIONS: tuple[Translation, ...] = (_login,)
+_STORES = {"ssl.truststore.type": "ssl.truststore.location", "ssl.keystore.type": "ssl.keystore.location"}
+_INLINE = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")
+_OF_TLS = {
+    "ssl.truststore.location": "ssl.cafile",
+    "ssl.keystore.location": "ssl.certfile",  # with the private key, as Kafka has it
+    "ssl.key.password": "ssl.password",
+}
+
+
+def _files(values: dict[str, str]) -> dict[str, str]:
+    """The files of `ssl.*`. Raises ValueError."""
+    for kind, location in _STORES.items():
+        if location in values and values.get(kind, "JKS").upper() != "PEM":
+            raise ValueError(
+                f"{location}: these commands read PEM; write {kind}=PEM, and make such a file by "
+                "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12, then "
+                "openssl pkcs12 -in STORE.p12 -out FILE.pem"
+            )
+    for key in _INLINE:
+        if key in values:
+            raise ValueError(f"{key}: write it to a file, and name that: {', '.join(_STORES.values())}")
+    verified = "ssl.endpoint.identification.algorithm"
+    if values.get(verified, "https").lower() != "https":
+        raise ValueError(f"{verified}: the name of a server is always verified (https)")
+    rest = {key: text for key, text in values.items() if key not in _STORES and key != verified}
+    return {_OF_TLS.get(key, key): text for key, text in rest.items()}
+
+
+_TRANSLATIONS: tuple[Translation, ...] = (_login, _files)

@@ -3,6 +3,7 @@
 import typer
 
 from muster_coordinator.cli import (
+    acls,
     balance,
     cluster,
     controller_voters,
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(topics.app, name="topic")
     app.add_typer(groups.app, name="group")
     app.add_typer(users.app, name="user")
+    app.add_typer(acls.app, name="acl")
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
     balance.register(cluster.app)

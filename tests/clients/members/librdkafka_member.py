@@ -52,7 +52,8 @@ class Program:
                 "sasl.password": who["password"],
             }
         if config.get("ca"):
-            options |= {"security.protocol": "SSL", "ssl.ca.location": config["ca"]}
+            protocol = "SASL_SSL" if config.get("sasl") else "SSL"
+            options |= {"security.protocol": protocol, "ssl.ca.location": config["ca"]}
         if config.get("instance"):
             options["group.instance.id"] = config["instance"]
         self.cooperative = "cooperative-sticky" in options["partition.assignment.strategy"]

@@ -4,7 +4,7 @@ A member is started with its settings as one JSON argument, tells what happens t
 commands on standard input. `tests.clients.member.Member` is the other side.
 
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
-          sasl {mechanism, user, password}, where the listener asks who one is (SASL_PLAINTEXT)
+          sasl {mechanism, user, password}, where the listener asks who one is (SASL_SSL with ca, else SASL_PLAINTEXT)
           ca (file of the CA of a listener with TLS), of kafka-python and aiokafka by `encrypted`
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
 events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
@@ -38,7 +38,7 @@ def login(config: dict[str, Any]) -> dict[str, Any]:
     if who is None:
         return {}
     return {
-        "security_protocol": "SASL_PLAINTEXT",
+        "security_protocol": "SASL_SSL" if "ca" in config else "SASL_PLAINTEXT",
         "sasl_mechanism": who["mechanism"],
         "sasl_plain_username": who["user"],
         "sasl_plain_password": who["password"],
@@ -55,7 +55,7 @@ def encrypted(config: dict[str, Any]) -> dict[str, Any]:
     if "ca" not in config:
         return {}
     context = ssl.create_default_context(cafile=config["ca"])
-    return {"security_protocol": "SSL", "ssl_context": context}
+    return {"ssl_context": context} if config.get("sasl") else {"security_protocol": "SSL", "ssl_context": context}
 
 
 def commands() -> "queue.SimpleQueue[dict[str, Any]]":

@@ -60,11 +60,12 @@ public final class Member implements ConsumerRebalanceListener {
             JsonNode who = config.get("sasl");
             p.put("security.protocol", "SASL_PLAINTEXT");
             p.put("sasl.mechanism", who.get("mechanism").asText());
-            p.put("sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
+            String module = who.get("mechanism").asText().equals("PLAIN") ? "plain.Plain" : "scram.Scram";
+            p.put("sasl.jaas.config", "org.apache.kafka.common.security." + module + "LoginModule required username=\""
                 + who.get("user").asText() + "\" password=\"" + who.get("password").asText() + "\";");
         }
         if (config.hasNonNull("ca")) {
-            p.put("security.protocol", "SSL");
+            p.put("security.protocol", config.hasNonNull("sasl") ? "SASL_SSL" : "SSL");
             p.put("ssl.truststore.type", "PEM");
             p.put("ssl.truststore.location", config.get("ca").asText());
         }
