@@ -72,6 +72,8 @@ class FakeReplica:
         self.leaders: dict[GroupNo, BrokerId | None] = {GroupNo(n): BrokerId(0) for n in range(5)}
         self.damaged: dict[GroupNo, tuple[DamagedFile, ...]] = {}
         self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
+        self.left_over: set[GroupNo] = set()
+        """Groups of which this replica holds what is no member any more: it is not told who leads them."""
         self.without_room: tuple[CopyWithoutRoom, ...] = ()
         self.down: set[BrokerId] = set()
         self.low: set[BrokerId] = set()
@@ -152,14 +154,14 @@ class FakeReplica:
                 group=group,
                 role="leader" if leader == self.broker else "follower",
                 term=3,
-                leader=leader,
+                leader=None if group in self.left_over else leader,
                 commit=10,
                 applied=10,
                 last_index=10,
                 voters=VOTERS,
                 match=self.match.get(group, {BrokerId(1): 10, BrokerId(2): 9}) if leader == self.broker else {},
                 damaged=self.damaged.get(group, ()),
-                config=Config(MEMBERS),
+                config=Config((*MEMBERS[1:], 4)) if group in self.left_over else Config(MEMBERS),
             )
 
     def groups_to_change(self) -> int:

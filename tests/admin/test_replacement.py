@@ -65,6 +65,22 @@ def test_a_lost_replicas_folder_is_declared_gone(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
+def test_what_is_left_over_of_a_group_does_not_say_that_nobody_leads_it(tmp_path: Path) -> None:
+    """Seed 153: a move back to the controller's leader was wanted, whose copy was no member by then, and waited for the
+    replacement that was refused because of it."""
+
+    async def body(h: Harness) -> None:
+        lost_one(h)
+        h.replica.submit = lambda command, *, deadline_ms, done: done(CommandResult(0, "", 1))  # type: ignore[method-assign]
+        h.replica.left_over = {GroupNo(3)}
+        h.replica.leaders[GroupNo(3)] = BrokerId(2)
+        assert (await ask(h, named()))[0] == 200
+        h.replica.leaders[GroupNo(3)] = BrokerId(1)
+        assert (await ask(h, named()))[1]["error"] == "no_leader", "by gossip it is led by the lost one"
+
+    run(tmp_path, body)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -206,6 +206,14 @@ def elsewhere(replica: AdminReplica) -> Refusal | None:
     return Refusal(421, "misdirected", "another replica leads the controller's group", more)
 
 
+def _left_over(group: GroupStatus, here: BrokerId) -> bool:
+    """Is what lies here of the group no member of it? Such a copy is told nothing, not even who leads: a partition may
+    be on its way back to this broker, and the move may wait for the very replacement that is asked for."""
+    config = group.config
+    members = (*config.voters, *config.outgoing, *config.learners)
+    return bool(config.voters) and here not in (broker_of(MemberNo(member)) for member in members)
+
+
 def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusal | None:
     """None: by all that the controller's leader sees in this turn, the folder may be declared gone for good. Looks at
     all Raft groups; there are at most `RAFT_GROUPS_MAX`, and nobody asks this often."""
@@ -221,9 +229,10 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
     alone = judge_only_replicas(image, broker)
     if alone is not None:
         return alone
-    held = {status.group: status for status in replica.local_groups()}
+    held = {status.group: status for status in replica.local_groups() if not _left_over(status, replica.broker)}
     places = {place.group: place for topic in image.topics.values() for place in topic.partitions}
-    here = {number for number, place in places.items() if replica.broker in place.holders}
+    left_over = {status.group for status in replica.local_groups() if _left_over(status, replica.broker)}
+    here = {number for number, place in places.items() if replica.broker in place.holders} - left_over
     missing = sorted({CONTROLLER_GROUP, *here} - held.keys())
     if missing:
         return _unknown_members(missing[0])
