@@ -40,7 +40,7 @@ def test_the_readme_leads_to_a_healthy_group(flights: Client, node: Description)
     assert [one["reason"] for one in warnings] == [], "nothing is lost while a cluster forms for the first time"
     shown = flights.kubectl("get", "cc", "main")
     print(shown)
-    assert re.search(r"^main +3/3 +True +0\.\S+ +AllReady ", shown, re.MULTILINE), "no column is empty"
+    assert re.search(r"^main +3/3 +True +0 +0\.\S+ +AllReady ", shown, re.MULTILINE), "no column is empty"
     print(readme.run(node, "consume", timeout_s=400))
     lines = readme.watch(node, "watch", until=r"^flights +Stable +3/3 +3 +0 +True", timeout_s=300)
     print("\n".join(lines))

@@ -54,6 +54,7 @@ CLIENTS = {
 }
 PLAIN_USER = "plain-user"
 """Of the listener's file: no administrator can make or delete it."""
+ENVIRONMENT = {**os.environ, "PLAIN_PASSWORD": f"canary-{PLAIN_USER}"}
 SETTINGS = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
@@ -71,7 +72,9 @@ SETTINGS = {
 
 def muster(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "muster_coordinator.cli.main", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT
+    )
 
 
 class Closed:
@@ -91,7 +94,7 @@ class Closed:
             "ssl.keystore.key": str(secret / "tls.key"),
         }
         self.cluster = MusterCluster(folder / "data", replicas=3, partitions=PARTITIONS, settings=settings)
-        self.cluster.environment = {**os.environ, "PLAIN_PASSWORD": f"canary-{PLAIN_USER}"}
+        self.cluster.environment = ENVIRONMENT
         layout = DevLayout(self.cluster.folder, 3, self.cluster.port)
         layout.folder.mkdir()
         layout.write(PARTITIONS, settings)
@@ -344,6 +347,7 @@ def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: C
     failed: list[object] = []
     closed.admin.create_topics([NewTopic("by-token", 1, 3)])["by-token"].result(20)
     closed.muster("acl", "add", "--allow-principal", "User:alice", "--producer", "--topic", "by-token")
+    wait_until("the leader knows that", lambda: written(producer), 20)
     began = time.monotonic()
     sent = 0
     while time.monotonic() < began + 8:
@@ -355,6 +359,18 @@ def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: C
     assert len(given) > 1
     again = [line for line in metrics(closed) if '"OAUTHBEARER"' in line and "successful again" in line]
     assert again, metrics(closed)
+
+
+def written(producer: Producer) -> bool:
+    """One record; False where its leader has not applied the ACL yet, which librdkafka then remembers for a while."""
+    answers: list[object] = []
+    try:
+        producer.produce("by-token", b"first", on_delivery=lambda error, _: answers.append(error))
+    except KafkaException:
+        producer.poll(0.1)
+        return False
+    producer.flush(5)
+    return answers == [None]
 
 
 def test_kafkas_tool_and_muster_user_administer_the_same_users(closed: Closed) -> None:
