@@ -63,7 +63,7 @@ def test_five_four_three_under_commit_load(operator: Client, namespace: Client) 
     spec: dict[str, Any] = {
         "offsetsPartitions": 6,
         "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}},
-        "config": {"muster.balancer.quiet.ms": 3000},
+        "config": {"muster.balancer.quiet.ms": 3000, "muster.decommission.redirect.ms": 2000},
     }
     cluster = replace(Cluster.create(namespace, **spec), replicas=MOST).ready()
     before = uids(cluster.pods())
