@@ -22,6 +22,7 @@ OFF = re.compile(
 SUFFIXES = {".py", ".java", ".go", ".js", ".mjs", ".sh", ".yaml", ".yml", ".md", ".properties", ".tpl", ".toml", ""}
 MAY = {
     "coordinator/muster_coordinator/runtime/tls_store.py": "a server that asks clients for no certificate",
+    "tests/cli/test_client_properties.py": "a client that asks for it is refused",
     "tests/tidy/test_verification.py": "says what is looked for",
 }
 ATTACKERS = "tests/attackers/"

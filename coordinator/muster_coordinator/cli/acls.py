@@ -13,6 +13,7 @@ import typer
 from muster_coordinator.cli.acl_plan import Granted, Resources, added, filters, operation_of, word
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
@@ -83,6 +84,7 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Add ACLs: every combination of what the line names. Those that are there already stay."""
+    require("this command", "cli")
     resources = Resources(topic or (), group or (), transactional_id or (), cluster)
     granted = Granted(allow_principal or (), deny_principal or (), allow_host or (), deny_host or ())
     try:
@@ -144,6 +146,7 @@ def remove(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Remove the ACLs that the line finds, and show them."""
+    require("this command", "cli")
     resources = Resources(topic or (), group or (), transactional_id or (), cluster)
     if not list(resources.named()) and not principal:
         raise CliError(Exit.USAGE, "name a resource or --principal; nothing removes all ACLs at once")
