@@ -190,7 +190,7 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
-        first=226,
+        first=236,
     ),
     Mutant(
         "an offset is its topic's name's",
