@@ -86,6 +86,7 @@ def children(client: Client, instance: str) -> dict[str, str]:
         for word, stands_for in ((client.namespace, "NAMESPACE"), (instance, "NAME")):
             text = re.sub(rf"\b{word}\b", stands_for, text)
         text = re.sub(HASH, r"\1HASH", text)
+        text = re.sub(r'("cluster-id": )"[A-Za-z0-9_-]{22}"', r'\1"ID"', text)
         found[f"{one['kind']} {json.loads(text)['metadata']['name']}"] = text
     return found
 
