@@ -114,6 +114,19 @@ class Closed:
         self.who = self.login(ADMIN, PASSWORD)
         self.admin = AdminClient(self.who)
         wait_until("the first user is made", self.known, 30)
+        self.admin.create_topics([NewTopic("orders", PARTITIONS, 3)])["orders"].result(20)
+        self.produced = 0
+
+    def produce(self, producer: Producer, count: int) -> None:
+        """`produced` is what a group that begins at the earliest offset has to read."""
+        failed: list[object] = []
+        for n in range(count):
+            producer.produce(
+                "orders", str(n), partition=n % PARTITIONS, on_delivery=lambda e, _: e and failed.append(e)
+            )
+        assert producer.flush(40) == 0
+        assert failed == []
+        self.produced += count
 
     def known(self) -> bool:
         try:
@@ -182,18 +195,8 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
     closed.muster(
         "acl", "add", *everybody, "--consumer", "--topic", "orders", "--group", "g-", "--pattern", "prefixed"
     )  # fmt: skip
-    closed.admin.create_topics([NewTopic("orders", PARTITIONS, 3)])["orders"].result(20)
     members: dict[str, Member] = {}
     producer = Producer(closed.who | {"enable.idempotence": True})
-    failed: list[object] = []
-
-    def produce(count: int) -> None:
-        for n in range(count):
-            producer.produce(
-                "orders", str(n), partition=n % PARTITIONS, on_delivery=lambda e, _: e and failed.append(e)
-            )
-        assert producer.flush(40) == 0
-
     try:
         for client, (mechanism, kind) in CLIENTS.items():
             closed.add(client, kind)
@@ -204,20 +207,20 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
             )  # fmt: skip
         for one in members.values():
             one.wait_owns(PARTITIONS, 60)
-        produce(100)
+        closed.produce(producer, 100)
         for one in members.values():
-            one.wait("the first hundred", lambda m: len(m.records) >= 100, 40)
+            one.wait("the first hundred", lambda m: len(m.records) >= closed.produced, 40)
         closed.cluster.kill(0)
-        produce(100)
+        closed.produce(producer, 100)
         before = again(closed)
         wait_until(
             "sessions have ended and gone on",
             lambda: all(count >= before.get(one, 0) + AGAIN_MIN for one, count in again(closed).items()),
             40,
         )
-        produce(100)
+        closed.produce(producer, 100)
         for client, one in members.items():
-            one.wait("all three hundred", lambda m: len(m.records) >= 300, 60)
+            one.wait("all three hundred", lambda m: len(m.records) >= closed.produced, 60)
             assert one.commit(60)["e"] == "committed", client
             told = [event["e"] for event in one.events if event["e"] in ("assigned", "revoked", "lost")]
             changes = told[told.index("assigned") + 1 :]  # kafka-python revokes nothing before its first assignment
@@ -229,12 +232,11 @@ def test_groups_of_all_clients_go_on_through_a_fail_over_and_re_authentications(
     finally:
         for one in members.values():
             one.dispose()
-    assert failed == []
     closed.cluster.start_replica(0)
 
 
 def test_a_user_of_the_file_gets_in_by_plain(closed: Closed) -> None:
-    """After the test before: its records are there."""
+    closed.produce(Producer(closed.who), 100)
     who = {"mechanism": "PLAIN", "user": PLAIN_USER, "password": f"canary-{PLAIN_USER}"}
     stranger = AdminClient(closed.login(PLAIN_USER, who["password"], "PLAIN"))
     assert "orders" not in stranger.list_topics(timeout=20).topics, "nobody has allowed it to see that"
@@ -250,7 +252,7 @@ def test_a_user_of_the_file_gets_in_by_plain(closed: Closed) -> None:
     ]  # fmt: skip
     try:
         for one in members:
-            one.wait(f"{one.client} reads", lambda m: len(m.records) >= 100, 60)
+            one.wait(f"{one.client} reads", lambda m: len(m.records) >= closed.produced, 60)
             assert one.commit(60)["e"] == "committed", one.client
     finally:
         for one in members:
