@@ -1,5 +1,6 @@
 """A connection that has to show who it is: what is answered, when, and what is closed (KIP-43, 152, 368)."""
 
+import base64
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -118,6 +119,25 @@ def test_a_wrong_password_and_an_unknown_user_are_told_apart_by_nothing(user: st
         (user, "no such user, or a wrong password", SCRAM)
     ]
     assert door.dispatcher.sasl.counts == {("PLAINTEXT", SCRAM, "failed"): 1}
+
+
+def test_who_does_not_exist_is_challenged_as_the_users_of_this_cluster_are() -> None:
+    """Made by any tool; and by the users of now."""
+    shapes = []
+    door = Door(users=())
+    for iterations, salt in ((8_192, b"ten bytes."), (16_384, b"s" * 20)):
+        keys = {"stored_key": b"k" * 32, "server_key": b"k" * 32}
+        new = NewScramCredential(user="alice", mechanism=1, iterations=iterations, salt=salt, **keys)
+        door.surface.apply(SetScramCredential(credential=new, secret=b"x" * 32))
+        for user in ("alice", "nobody"):
+            client = KafkaClient(
+                door.surface, dispatcher=door.dispatcher, sasl=SaslSession(OFFERED), listener="PLAINTEXT"
+            )
+            client.send(Api.SASL_HANDSHAKE, 1, mechanism=SCRAM)
+            client.send(Api.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=%b,r=abc" % user.encode())
+            _, salted, rounds = bytes(client.receive()[-1].auth_bytes).split(b",")
+            shapes.append((len(base64.b64decode(salted[2:])), int(rounds[2:])))
+    assert shapes == [(10, 8_192)] * 2 + [(20, 16_384)] * 2
 
 
 def test_a_user_that_this_replica_does_not_know_yet_is_not_refused_but_comes_again() -> None:

@@ -12,6 +12,7 @@ from muster_coordinator.security.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    Shape,
     credential_error,
     credential_of,
     dummy_credential,
@@ -116,6 +117,26 @@ def test_who_does_not_exist_is_challenged_like_anybody_and_always_in_the_same_wa
     outcome = refused(exchanged(server({}), "nobody", PASSWORD))
     assert (outcome.doubtful, outcome.judged_by) == (True, None)
     assert outcome.why == refused(exchanged(server(), "user", "pen")).why
+
+
+@given(st.sets(st.tuples(st.integers(4_096, 16_384), st.integers(1, 128)), min_size=1, max_size=8), st.data())
+def test_who_does_not_exist_has_a_shape_of_those_who_do(pairs: set[tuple[int, int]], data: st.DataObject) -> None:
+    """And keeps it when another shape comes, unless it takes that one: who exists never changes."""
+    shapes = [Shape(*pair) for pair in sorted(pairs)]
+
+    def shape(user: str, among: list[Shape]) -> Shape:
+        dummy = dummy_credential(ScramMechanism.SHA_256, user, SECRET, among)
+        assert credential_error(dummy) is None
+        return Shape(dummy.iterations, len(dummy.salt))
+
+    names = [f"user-{n}" for n in range(20)]
+    last = data.draw(st.sampled_from(shapes))
+    fewer = [one for one in shapes if one != last] or shapes
+    for name in names:
+        assert shape(name, shapes) in shapes
+        assert shape(name, shapes) in (last, shape(name, fewer))
+    if len(shapes) == 2:
+        assert {shape(f"user-{n}", shapes) for n in range(64)} == set(shapes)
 
 
 def test_no_proof_fits_a_dummy_even_one_made_of_its_own_keys() -> None:

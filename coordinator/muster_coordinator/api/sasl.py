@@ -15,12 +15,12 @@ What this does not do: know passwords (`controller.scram_credentials`), or right
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from muster_coordinator.api.limits import SASL_FAILURE_MS_MAX, SASL_FAILURE_MS_MIN
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.scram_credentials import credential_in
+from muster_coordinator.controller.scram_credentials import Users, credential_in, shapes_of
 from muster_coordinator.errors import Code
 from muster_coordinator.events import AUTHENTICATION_FAILED, Event, Tell, untold
 from muster_coordinator.ports import Rand
@@ -28,7 +28,7 @@ from muster_coordinator.security.limits import NONCE_BYTES, SCRAM_SECRET_BYTES
 from muster_coordinator.security.oauth import INVALID_TOKEN, OAuthServer, TokenJudge
 from muster_coordinator.security.outcome import Accepted, Challenge, KeyMissing, Refused
 from muster_coordinator.security.plain import PlainServer
-from muster_coordinator.security.scram import ScramCredential, ScramMechanism, ScramServer
+from muster_coordinator.security.scram import ScramCredential, ScramMechanism, ScramServer, Shape
 from muster_coordinator.security.session import OAUTHBEARER, PLAIN, Mechanism, Refusal, SaslSession, session_lifetime_ms
 from muster_coordinator.wire.connection import CLOSE, Exchange
 from muster_coordinator.wire.schema import Value
@@ -53,6 +53,9 @@ class Sasl:
         self._tell = tell
         self._secret = rand.randbytes(SCRAM_SECRET_BYTES)
         """While the cluster has none, and so no users."""
+        self._shaped: Users = {}
+        self._shapes = shapes_of(self._shaped)
+        """Of the users in `_shaped`."""
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """By listener, mechanism, and `successful`, `failed`, `successful again` or `failed again`."""
 
@@ -195,9 +198,16 @@ class Sasl:
             nonce = self._rand.randbytes(NONCE_BYTES).hex()
             image = self._surface.image()
             secret = image.scram_secret if image is not None and image.scram_secret else self._secret
-            return ScramServer(mechanism, lambda user: self._credential(user, mechanism), nonce, secret)
+            shapes = self._shapes_now()[mechanism]
+            return ScramServer(mechanism, lambda user: self._credential(user, mechanism), nonce, secret, shapes)
 
         return make
+
+    def _shapes_now(self) -> Mapping[ScramMechanism, tuple[Shape, ...]]:
+        image = self._surface.image()
+        if image is not None and image.scram_users is not self._shaped:
+            self._shaped, self._shapes = image.scram_users, shapes_of(image.scram_users)
+        return self._shapes
 
     def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         image = self._surface.image()

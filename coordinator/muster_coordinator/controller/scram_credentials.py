@@ -20,8 +20,8 @@ from muster_coordinator.controller.commands import (
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.errors import Code
-from muster_coordinator.security.limits import SCRAM_SECRET_BYTES, SCRAM_USERS_MAX
-from muster_coordinator.security.scram import ScramCredential, ScramMechanism, credential_error, user_name_error
+from muster_coordinator.security.limits import SCRAM_SECRET_BYTES, SCRAM_SHAPES_MAX, SCRAM_USERS_MAX
+from muster_coordinator.security.scram import ScramCredential, ScramMechanism, Shape, credential_error, user_name_error
 
 Users = Mapping[str, tuple[ScramCredential, ...]]
 NOT_THERE = "Attempt to delete a user credential that does not exist"
@@ -60,6 +60,15 @@ def delete_credential(cluster: ClusterImage, command: DeleteScramCredential) -> 
 def credential_in(users: Users, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
     """The user's credential for this mechanism."""
     return next((one for one in users.get(user, ()) if one.mechanism is mechanism), None)
+
+
+def shapes_of(users: Users) -> dict[ScramMechanism, tuple[Shape, ...]]:
+    """By mechanism, what challenges of these users look like: of many shapes the first."""
+    found: dict[ScramMechanism, set[Shape]] = {mechanism: set() for mechanism in ScramMechanism}
+    for held in users.values():
+        for one in held:
+            found[one.mechanism].add(Shape(one.iterations, len(one.salt)))
+    return {mechanism: tuple(sorted(shapes)[:SCRAM_SHAPES_MAX]) for mechanism, shapes in found.items()}
 
 
 def _with_one(cluster: ClusterImage, users: Users, new: NewScramCredential) -> Users:

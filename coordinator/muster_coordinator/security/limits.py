@@ -12,6 +12,8 @@ SCRAM_SALTED_PASSWORD_BYTES_MAX = 512
 USER_NAME_BYTES_MAX = 255
 SCRAM_USERS_MAX = 10_000
 """All of them are in the memory of every replica, some 600 bytes each, and in every checkpoint of the controller."""
+SCRAM_SHAPES_MAX = 32
+"""Pairs of iterations and length of a salt that users who do not exist are shown; tools have one each."""
 SCRAM_SECRET_BYTES = 32
 NONCE_BYTES = 24
 """Random bytes of a server's nonce, before base64."""

@@ -3,9 +3,10 @@
 Problem: a client proves that it knows a password of which the server keeps only what cannot be turned into it, or into
 a client's proof. Mechanism: the server keeps salt, iterations, StoredKey and ServerKey; a proof costs it two hashes, so
 nothing of this takes long on the loop, and the iterations are the client's work. A user that does not exist, or has no
-credential of this mechanism, is sent a salt like any other's: made of a secret that all replicas share, so that it is
-the same at every attempt and at every replica, and nobody learns who exists. The message that the proof signs is built
-of what the server itself has sent and received: a nonce or a channel binding that differs fails.
+credential of this mechanism, is sent a salt like any other's, as long as one and with as many iterations: made of a
+secret that all replicas share, so that it is the same at every attempt and at every replica, and nobody learns who
+exists. The message that the proof signs is built of what the server itself has sent and received: a nonce or a channel
+binding that differs fails.
 
 What this does not do: channel binding (no `-PLUS` mechanism is offered; a client that could bind and says that it
 believes the server cannot is right), names of which another is authenticated (the authorisation id must be the user),
@@ -17,9 +18,10 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from muster_coordinator.security.limits import (
     SCRAM_ITERATIONS_MAX,
@@ -31,7 +33,15 @@ from muster_coordinator.security.limits import (
 )
 from muster_coordinator.security.outcome import Accepted, Challenge, Outcome, Refused
 
-DUMMY_SALT_BYTES = 24
+
+class Shape(NamedTuple):
+    """What a challenge shows of a credential, beside bytes that look random."""
+
+    iterations: int
+    salt_bytes: int
+
+
+SHAPE_WITHOUT_USERS = Shape(SCRAM_ITERATIONS_MIN, 24)
 
 
 class ScramMechanism(Enum):
@@ -115,14 +125,20 @@ def salted_password_error(salted: bytes) -> str | None:
     return None if legal else f"A salted password has 1 to {SCRAM_SALTED_PASSWORD_BYTES_MAX} bytes"
 
 
-def dummy_credential(mechanism: ScramMechanism, user: str, secret: bytes) -> ScramCredential:
-    """What stands for a user that is not there: as likely as any other's, and no proof fits it."""
+def dummy_credential(
+    mechanism: ScramMechanism, user: str, secret: bytes, shapes: Collection[Shape] = ()
+) -> ScramCredential:
+    """What stands for a user that is not there, and no proof fits it. It has one of the shapes that users have; a new
+    one changes as few of these as can be, as users that are there never change by themselves."""
     digest = hmac.digest(secret, f"{mechanism.sasl_name}\0{user}".encode("utf-8", "replace"), "sha512")
+    shape = max(
+        shapes, key=lambda one: hmac.digest(digest, b"%d %d" % one, mechanism.hash_name), default=SHAPE_WITHOUT_USERS
+    )
     keys = hmac.digest(secret, b"keys" + digest, mechanism.hash_name)
     return ScramCredential(
         mechanism=mechanism,
-        salt=digest[:DUMMY_SALT_BYTES],
-        iterations=SCRAM_ITERATIONS_MIN,
+        salt=hashlib.shake_256(digest).digest(shape.salt_bytes),
+        iterations=shape.iterations,
         stored_key=keys,
         server_key=keys,
     )
@@ -151,11 +167,20 @@ class ScramServer:
     """One exchange: `step` with the client's first message, then with its final one."""
 
     __slots__ = (
-        "_bare", "_credential", "_expects", "_first", "_gs2", "_known", "_lookup", "_nonce", "_secret", "_user",
-        "mechanism",
+        "_bare", "_credential", "_expects", "_first", "_gs2", "_known", "_lookup", "_nonce", "_secret", "_shapes",
+        "_user", "mechanism",
     )  # fmt: skip
 
-    def __init__(self, mechanism: ScramMechanism, lookup: Lookup, server_nonce: str, secret: bytes) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: Lookup,
+        server_nonce: str,
+        secret: bytes,
+        shapes: Collection[Shape] = (),
+    ) -> None:
+        """`shapes`: those of this mechanism's credentials."""
+        self._shapes = shapes
         self.mechanism = mechanism
         self._lookup = lookup
         self._nonce = server_nonce
@@ -193,7 +218,7 @@ class ScramServer:
             return Refused("a name that no user can have")
         found = self._lookup(user)
         self._known = found is not None
-        self._credential = found or dummy_credential(self.mechanism, user, self._secret)
+        self._credential = found or dummy_credential(self.mechanism, user, self._secret, self._shapes)
         self._user, self._gs2, self._bare = user, match["gs2"], match["bare"]
         self._nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()
