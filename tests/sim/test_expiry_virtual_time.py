@@ -8,7 +8,6 @@ of a group that has members, stay for ever.
 
 import pytest
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
-from muster_coordinator.raft.timing import Timing
 
 from tests.made_settings import shard_config
 from tests.sim import frames
@@ -19,6 +18,7 @@ from tests.sim.history import CommitAsk
 from tests.sim.logs import compare_logs
 from tests.sim.members import GroupPlan, Member
 from tests.sim.oracle import Oracle
+from tests.sim.rare_looks import TIMING, rare_looks
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -39,7 +39,7 @@ SETUP = Setup(
         "checkpoint_bytes": 1024,
         "trailing_entries": 1,
         "segment_flush_ms": 1_000,
-        "timing": Timing(heartbeat_ms=3_000, election_min_ms=20_000, election_max_ms=40_000),
+        "timing": TIMING,
     },
 )
 PLAN = GroupPlan(
@@ -54,6 +54,7 @@ PLAN = GroupPlan(
     zombies=0.0,
 )
 
+__all__ = ("rare_looks",)
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 
 

@@ -10,13 +10,13 @@ from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.raft.timing import Timing
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.sim.cluster import Cluster, Replica, Setup
 from tests.sim.logs import compare_logs
 from tests.sim.oracle import Oracle
+from tests.sim.rare_looks import TIMING, rare_looks
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -43,10 +43,11 @@ SETUP = Setup(
         "trailing_entries": 1,
         "segment_flush_ms": 1_000,
         "retention_check_ms": CHECK_MS,
-        "timing": Timing(heartbeat_ms=3_000, election_min_ms=20_000, election_max_ms=40_000),
+        "timing": TIMING,
     },
 )
 
+__all__ = ("rare_looks",)
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 
 
