@@ -130,6 +130,7 @@ MUTANTS = (
             ),
         ),
         kinds=("kill", "kill-at-boundary", "power", "transfer"),
+        first=1,
     ),
     Mutant(
         "generation checked before an await",
@@ -162,7 +163,7 @@ MUTANTS = (
             ),
         ),
         by=("G7",),
-        first=2,
+        first=4,
     ),
     Mutant(
         "what is missing is said without a proof",
@@ -183,6 +184,7 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
+        first=2,
     ),
     Mutant(
         "an unknown producer begins behind a refused batch",
@@ -235,6 +237,7 @@ MUTANTS = (
         ),
         kinds=("lost-disk", "kill"),
         by=("R7",),
+        first=1,
     ),
     Mutant(
         "a restart forgets how the members changed",
@@ -246,6 +249,7 @@ MUTANTS = (
             ),
         ),
         kinds=("lost-disk", "kill", "power-all"),
+        first=1,
     ),
     Mutant(
         "a checkpoint does not say who the members are",
@@ -314,7 +318,7 @@ MUTANTS = (
         (Patch("links.mesh", "            replaced.close()\n", "            pass\n"),),
         kinds=("slow-links", "power"),
         by=("link",),
-        first=3,
+        first=22,
     ),
 )
 
