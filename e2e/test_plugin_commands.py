@@ -1,6 +1,7 @@
 """`kubectl muster` on real objects, pods and coordinators: every command, as a person types it."""
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -19,6 +20,8 @@ TALKATIVE = (
     "import os, runpy; print('starting with', os.environ['DATABASE'], flush=True);"
     " runpy.run_path('/program/consumer.py', run_name='__main__')"
 )
+NOT_STARTED = re.compile("is waiting to start|is not created|does not have a host")
+"""What the API server says of a container whose log is asked for too early."""
 CANARIES = {where: f"canary-{where}-7c41" for where in ("secret", "env", "annotation", "pod-annotation", "argument")}
 
 
@@ -125,9 +128,15 @@ def test_a_report_without_one_secret(group: Callable[..., Group], tmp_path: Path
     )  # fmt: skip
     mine.client.kubectl("annotate", "cg", mine.name, f"example.com/token={CANARIES['annotation']}")
     token = mine.cluster.token()
-    until(
-        "the new pod's word", lambda: CANARIES["env"] in mine.client.plugin("logs", f"cg/{mine.name}"), 120, every=2.0
-    )
+
+    def has_spoken() -> bool:
+        try:
+            return CANARIES["env"] in mine.client.plugin("logs", f"cg/{mine.name}")
+        except Refused as early:
+            assert NOT_STARTED.search(str(early)), early
+            return False
+
+    until("the new pod's word", has_spoken, 120, every=2.0)
     path = tmp_path / "report.tar.gz"
     try:
         mine.client.plugin("report", f"--file={path}", f"--operator-namespace={OPERATOR_NAMESPACE}", timeout_s=300)

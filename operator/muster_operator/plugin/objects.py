@@ -1,5 +1,6 @@
 """Access to our kinds with the caller's kubeconfig: list, get, annotate, scale. Every call has a time-out."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from urllib3.exceptions import HTTPError
 from muster_operator import naming
 
 TIMEOUT_S = 15.0
+MESSAGE_CHARS_MAX = 500
+"""Of what the API server says to a refusal."""
 
 
 class Kind(NamedTuple):
@@ -44,9 +47,18 @@ def ask(call: Callable[..., Any], subject: str, **arguments: Any) -> Any:  # noq
     try:
         return call(**{"_request_timeout": TIMEOUT_S, **arguments})
     except ApiException as error:
-        raise Trouble(f"{subject}: {error.status} {error.reason}") from error
+        raise Trouble(f"{subject}: {error.status} {error.reason}{_message(error)}") from error
     except (OSError, HTTPError) as error:
         raise Trouble(f"the API server does not answer: {error}") from error
+
+
+def _message(error: ApiException) -> str:
+    """The API server's own words, with a colon before them; "" when it sent none."""
+    try:
+        message = json.loads(error.body or "{}")["message"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return f": {message[:MESSAGE_CHARS_MAX]}" if isinstance(message, str) and message else ""
 
 
 class Objects:

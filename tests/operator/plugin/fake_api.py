@@ -73,6 +73,8 @@ class Server(ThreadingHTTPServer):
         """Path of one object → it; lists are made of these."""
         self.texts: dict[str, str] = {}
         """Path → plain text: logs (`…/log?container=…` by path and container) and proxied pages."""
+        self.starting: set[str] = set()
+        """Paths of logs whose container has not started."""
         self.patches: list[tuple[str, Any]] = []
         self.asked: list[str] = []
         """Every path that was asked for, with its query."""
@@ -125,7 +127,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(404, {"reason": "NotFound"})
 
     def _text(self, key: str) -> None:
-        if key in self.server.texts:
+        if key in self.server.starting:
+            self._answer(400, {"reason": "BadRequest", "message": f"container of {key} is waiting to start"})
+        elif key in self.server.texts:
             self._send(200, self.server.texts[key].encode(), "text/plain")
         else:
             self._answer(404, {"reason": "NotFound"})

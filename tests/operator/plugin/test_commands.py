@@ -244,6 +244,15 @@ def test_logs_that_are_not_there_are_named_and_counted(shop: Server) -> None:
     assert call("logs", "cg/orders", "--previous").exit_code == 1
 
 
+def test_why_there_is_no_log_is_said_in_the_api_servers_words(shop: Server) -> None:
+    shop.starting.add(f"{PODS}/orders-2/log/consumer")
+    done = call("logs", "cg/orders")
+    assert done.exit_code == 5
+    assert "log of orders-2/consumer: 400 Bad Request: container of " in done.output
+    assert "is waiting to start\n" in done.output
+    assert "[orders-10/consumer] first 10" in done.output
+
+
 def test_a_log_without_line_ends_is_cut_into_pieces(shop: Server) -> None:
     shop.texts[f"{PODS}/orders-2/log/consumer"] = "x" * 40_000
     lines = call("logs", "cg/orders").output.splitlines()
