@@ -27,6 +27,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from muster_coordinator import exits
+from muster_coordinator.admin.access import Access, OidcRoles
 from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.drain import Drain
@@ -35,6 +36,7 @@ from muster_coordinator.admin.metrics import ReplicaCollector
 from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
+from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER
 from muster_coordinator.api.authorize import allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
@@ -65,12 +67,13 @@ from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peer_secrets import PeerSecrets
 from muster_coordinator.runtime.peers import PeerTls, TcpPeers
 from muster_coordinator.runtime.tls_connection import Handshakes
+from muster_coordinator.runtime.tls_files import subject_of
 from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
 from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth
-from muster_coordinator.setting_values import format_address
+from muster_coordinator.setting_values import WILDCARDS, format_address
 from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
 
@@ -193,6 +196,7 @@ class Replica:
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
         self._drain = Drain(self._node, self._events)
         self._requests = RequestMeter(time.monotonic_ns)
+        self._token_keys = self._key_source()
         rules = authorizer_settings(settings)
         authorize = allow_all if rules is None else StandardAuthorizer(self._node.image, rules, self._events)
         self._dispatcher = Dispatcher(
@@ -202,7 +206,7 @@ class Replica:
             meter=self._requests,
             rand=random.SystemRandom(),
             tell=self._events,
-            tokens=self._token_judge(),
+            tokens=self._token_judge(settings.token_audiences),
         )
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
@@ -213,8 +217,21 @@ class Replica:
         self._registry.register(ReplicaCollector(self._node, self, self._meter))
         self._registry.register(RequestCollector(self))
 
-    def _token_judge(self) -> TokenJudge | None:
-        """Who judges OAUTHBEARER's tokens, where a listener offers it."""
+    def _token_judge(self, audiences: tuple[str, ...]) -> TokenJudge | None:
+        """Who judges tokens for one of these audiences, OAUTHBEARER's or the admin API's."""
+        settings, source = self._settings, self._token_keys
+        if source is None:
+            return None
+        rules = TokenRules(
+            issuer=settings.token_issuer,
+            audiences=audiences,
+            skew_seconds=settings.token_skew_seconds,
+            subject_claim=settings.token_subject_claim,
+        )
+        return TokenJudge(rules, source)
+
+    def _key_source(self) -> JwksSource | None:
+        """The keys of the identity provider, where one is configured."""
         settings, loop = self._settings, self._loop
         if not settings.jwks_url:
             return None
@@ -228,13 +245,26 @@ class Replica:
         )
         source.start()
         self._ends.append(source.close)
-        rules = TokenRules(
-            issuer=settings.token_issuer,
-            audiences=settings.token_audiences,
-            skew_seconds=settings.token_skew_seconds,
-            subject_claim=settings.token_subject_claim,
+        return source
+
+    def _admin_access(self) -> Access:
+        settings, loop = self._settings, self._loop
+        judge = self._token_judge(settings.oidc_audiences) if settings.oidc_audiences else None
+        rules = principal_rules(settings.tls(ADMIN_LISTENER).principal_rules)
+
+        def user_of(certificate: bytes) -> str:
+            return rules.user(subject_of(certificate))
+
+        oidc = None
+        if judge is not None:
+            oidc = OidcRoles(judge=judge, claim=settings.oidc_roles_claim, given=settings.oidc_roles)
+        return Access(
+            tokens=[(role, TokenFile(path, loop)) for role, path in settings.token_files(settings.admin_token_file)],
+            clock=loop,
+            users=settings.admin_roles,
+            user_of_certificate=user_of if settings.admin_takes_certificates else None,
+            oidc=oidc,
         )
-        return TokenJudge(rules, source)
 
     def _peer_auth(self) -> Callable[[], PeerAuth]:
         settings = self._settings
@@ -291,22 +321,25 @@ class Replica:
         if settings.listens_for_peers:
             await self._tcp.listen(*settings.peer_bind)
         probes = Probes(self._node, self._registry, stopping=lambda: self._stopping)
-        await self._serve(probes.application(), settings.probe_listener, "probes")
+        tls = self._tls_store(PROBE_LISTENER.lower(), []) if settings.probe_tls else None
+        await self._serve(probes.application(), settings.probe_listener, "probes", tls)
         self._node.start()
-        if settings.admin_token_file is not None:
-            token = TokenFile(settings.admin_token_file, loop)
+        if settings.admin_is_open:
+            told = (settings.admin_advertised or settings.admin_listener)[0]
+            hosts = [] if told in WILDCARDS else [told]
+            tls = self._tls_store(ADMIN_LISTENER.lower(), hosts) if settings.admin_tls else None
             levels = LogLevels(settings.log_level)
             release = version("muster")
             admin = AdminApi(
                 self._node,
                 self._drain,
-                token,
+                self._admin_access(),
                 levels,
                 version=release,
                 certificates=self.certificates,
                 tell=self._events,
             )
-            await self._serve(admin.application(), settings.admin_listener, "the admin API")
+            await self._serve(admin.application(), settings.admin_listener, "the admin API", tls)
         handshakes = Handshakes(loop.asyncio_loop)
         for listener in settings.listeners:
             clients = ClientListener(
@@ -372,8 +405,10 @@ class Replica:
         wait_ms = READINESS_LOOK_MS if reasons else 10 * READINESS_LOOK_MS
         self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._watch_readiness(reasons))
 
-    async def _serve(self, application: web.Application, address: tuple[str, int], what: str) -> None:
-        listener = HttpListener(application, name=what, notice=self._notices)
+    async def _serve(
+        self, application: web.Application, address: tuple[str, int], what: str, tls: TlsStore | None
+    ) -> None:
+        listener = HttpListener(application, name=what, notice=self._notices, tls=tls)
         self._http.append(listener)
         await listener.listen(*address)
 

@@ -15,6 +15,8 @@ from muster_coordinator.security.limits import SUPER_USERS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 
 Parser = Callable[[str], Any]
+WILDCARDS = ("0.0.0.0", "::")
+"""Addresses to listen on, and not to be told to anybody."""
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 

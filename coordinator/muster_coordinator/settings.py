@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muster_coordinator import sasl_settings
+from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER, AdminKeys
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
 from muster_coordinator.errors import CallerError
@@ -45,7 +46,9 @@ from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
+from muster_coordinator.security.tls_config import ClientAuth
 from muster_coordinator.setting_values import (
+    WILDCARDS,
     Listener,
     Parser,
     boolean,
@@ -97,7 +100,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(PeerKeys, TlsKeys):
+class Settings(AdminKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -170,7 +173,8 @@ class Settings(PeerKeys, TlsKeys):
         "muster.admin.token.file",
         optional(folder),
         "",
-        "File with the admin API's bearer token, read again when it changes. Empty: no admin API.",
+        "File with the bearer token of the role admin, read again when it changes. Where no token, certificate or "
+        "identity provider is configured, there is no admin API.",
     )
     pid_file: Path | None = _key(
         "muster.pid.file", optional(folder), "", "File with the process id, written at start and removed at the end."
@@ -548,7 +552,7 @@ class Settings(PeerKeys, TlsKeys):
     """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
 
     def __post_init__(self) -> None:
-        for check in (_check_voters, _check_listeners, _check_relations, _check_tls):
+        for check in (_check_voters, _check_listeners, _check_relations, _check_tls, _check_admin):
             check(self)
 
     @property
@@ -608,6 +612,16 @@ class Settings(PeerKeys, TlsKeys):
         return format_address(*(self.admin_advertised or self.admin_listener))
 
     @property
+    def admin_takes_certificates(self) -> bool:
+        return self.admin_tls and self.tls(ADMIN_LISTENER).client_auth is not ClientAuth.NONE
+
+    @property
+    def admin_is_open(self) -> bool:
+        """May anybody call the admin API at all?"""
+        by_name = bool(self.admin_roles) and self.admin_takes_certificates
+        return bool(self.token_files(self.admin_token_file) or self.oidc_audiences) or by_name
+
+    @property
     def disk_low(self) -> int:
         """Free bytes below which the disk is low. Invariant: not less than the next file of each WAL needs."""
         return max(self.disk_low_bytes, replica_limits.DISK_LOW_WAL_FILES * self.wal_file_bytes)
@@ -630,9 +644,6 @@ class Settings(PeerKeys, TlsKeys):
         return self.segment_ms if self.segment_ms is not None else self.segment_hours * 3_600_000
 
 
-_WILDCARDS = ("0.0.0.0", "::")
-
-
 def _check_voters(settings: Settings) -> None:
     if settings.joins and settings.cluster_id is None:
         raise ConfigError(
@@ -644,7 +655,7 @@ def _check_voters(settings: Settings) -> None:
             f"node.id={settings.node_id} is not among controller.quorum.voters: muster.peer.listener is needed"
         )
     reached = settings.peer_advertised or settings.peer_listener
-    if settings.joins and reached is not None and reached[0] in _WILDCARDS:
+    if settings.joins and reached is not None and reached[0] in WILDCARDS:
         raise ConfigError(f"muster.peer.advertised: peers cannot connect to {reached[0]}")
     replicas = len(settings.peers)
     if settings.offsets_replication_factor not in (None, replicas):
@@ -662,7 +673,7 @@ def _check_listeners(settings: Settings) -> None:
         if name not in names:
             raise ConfigError(f"listener.security.protocol.map names {name}, which is not in listeners")
     for listener in settings.advertised_listeners:
-        if listener.host in _WILDCARDS:
+        if listener.host in WILDCARDS:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {listener.host} ({listener.name})")
     for listener in settings.listeners:
         offered = settings.sasl(listener.name)
@@ -676,7 +687,21 @@ def _check_tls(settings: Settings) -> None:
     encrypts = {name: protocol.tls for name, protocol in protocols.items()}
     if Method.TLS in settings.peer_methods:
         encrypts[PEER_LISTENER.upper()] = True
+    for name, on, key in (
+        (ADMIN_LISTENER, settings.admin_tls, "muster.admin.tls"),
+        (PROBE_LISTENER, settings.probe_tls, "muster.probe.tls"),
+    ):
+        if on and name in encrypts:
+            raise ConfigError(f"{key}: a listener of clients has the name {name}, so give it another")
+        if on:
+            encrypts[name] = True
     problem = settings.peer_problem() or settings.tls_problem(encrypts)
+    if problem is not None:
+        raise ConfigError(problem)
+
+
+def _check_admin(settings: Settings) -> None:
+    problem = settings.admin_problem(settings.texts, certificates=settings.admin_takes_certificates)
     if problem is not None:
         raise ConfigError(problem)
 

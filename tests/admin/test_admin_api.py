@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from muster_coordinator.admin.access import Access
 from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import LOOK_MS, TokenFile
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.errors import Code
-from muster_coordinator.events import Event
+from muster_coordinator.events import AUDITED, Event
 from muster_coordinator.groups.assignors.consumer_protocol import Assignment, encode_assignment
 from muster_coordinator.groups.assignors.membership import TopicPartition
 from muster_coordinator.groups.requests import (
@@ -28,6 +29,7 @@ from muster_coordinator.replica.multiraft.status import CopyWithoutRoom, Damaged
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
+from muster_coordinator.security.roles import Role
 from yarl import URL
 
 from tests.admin import json_schema
@@ -66,8 +68,8 @@ def run(tmp_path: Path, body: Callable[[Harness], Awaitable[None]]) -> None:
         loop = AsyncLoop(asyncio.get_running_loop(), on_fatal=lambda error, _: fatal.append(error))
         replica = FakeReplica(loop)
         drain = Drain(replica)
-        token = TokenFile(tmp_path / "token", loop)
-        api = AdminApi(replica, drain, token, LEVELS, version="1.2.3", tell=told.append)
+        access = Access(tokens=[(Role.ADMIN, TokenFile(tmp_path / "token", loop))], clock=loop)
+        api = AdminApi(replica, drain, access, LEVELS, version="1.2.3", tell=told.append)
         async with TestClient(TestServer(api.application())) as client:
             harness = Harness(replica, client, drain)
             harness.told = told
@@ -106,7 +108,8 @@ def test_what_changes_something_is_in_the_audit_and_so_is_who_may_not(tmp_path: 
         await h.ask("POST", "/v1/drain")
         async with h.client.post("/v1/drain", headers={"Authorization": "Bearer canary"}) as answer:
             assert answer.status == 401
-        said = [(e.fields["principal"], e.fields["peer"], e.fields["action"], e.fields["result"]) for e in h.told]
+        lines = [e.fields for e in h.told if e.kind is AUDITED]
+        said = [(one["principal"], one["peer"], one["action"], one["result"]) for one in lines]
         assert said == [
             ("admin token", "127.0.0.1", "POST /v1/drain", "done"),
             ("unknown", "127.0.0.1", "POST /v1/drain", "401"),

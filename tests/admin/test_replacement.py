@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from muster_coordinator.admin.access import Access
 from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import next_turn
@@ -22,6 +23,7 @@ from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.limits import KIB
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.multiraft.status import GroupStatus
+from muster_coordinator.security.roles import Role
 
 from tests.admin import json_schema
 from tests.admin.fake_replica import VOTERS, image
@@ -417,7 +419,7 @@ class RealCluster(SimCluster):
 
     async def post(self, broker: int, path: str, body: object) -> tuple[int, Any]:
         node = self.nodes[broker]
-        api = AdminApi(node, Drain(node), self.token, LEVELS, version="1.2.3")
+        api = AdminApi(node, Drain(node), self.access, LEVELS, version="1.2.3")
         async with TestClient(TestServer(api.application())) as client:
             headers = {"Authorization": f"Bearer {TOKEN}"}
             asked = asyncio.ensure_future(client.post(path, json=body, headers=headers))
@@ -429,7 +431,7 @@ class RealCluster(SimCluster):
             assert json_schema.violations(document, schema, SCHEMA) == []
             return asked.result().status, document
 
-    token: TokenFile
+    access: Access
 
     def controller(self) -> int:
         return self.wait_leader(CONTROLLER_GROUP)
@@ -442,7 +444,7 @@ def real(tmp_path: Path, level: int, body: Callable[[RealCluster], Awaitable[Non
     it = RealCluster(World(11), feature_max=level, checkpoint_bytes=4 * KIB, trailing_entries=1)
     it.start()
     (tmp_path / "token").write_text(TOKEN + "\n")
-    it.token = TokenFile(tmp_path / "token", it.loops[0])
+    it.access = Access(tokens=[(Role.ADMIN, TokenFile(tmp_path / "token", it.loops[0]))], clock=it.loops[0])
     asyncio.run(body(it))
 
 
@@ -568,7 +570,7 @@ def test_a_replica_that_was_lost_before_it_had_ever_registered_is_replaced(tmp_p
     it.empty_disk(lost)
     it.wait_ready([0, 1])
     (tmp_path / "token").write_text(TOKEN + "\n")
-    it.token = TokenFile(tmp_path / "token", it.loops[0])
+    it.access = Access(tokens=[(Role.ADMIN, TokenFile(tmp_path / "token", it.loops[0]))], clock=it.loops[0])
     asyncio.run(body(it))
 
 

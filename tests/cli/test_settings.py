@@ -1,5 +1,6 @@
 """Settings: Kafka's names and defaults, nothing unknown, nothing half understood."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.sasl_settings import of_listener
+from muster_coordinator.security.limits import ROLES_GIVEN_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
+from muster_coordinator.security.roles import Role
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.setting_values import Listener
 from muster_coordinator.settings import ConfigError, Settings, key_docs, load_settings, settings_of
@@ -532,3 +535,67 @@ def test_a_listener_may_encrypt_and_ask_who_its_clients_are() -> None:
     found = settings_of(MINIMAL | keys)
     assert found.sasl("OUTSIDE") is not None
     assert found.tls("OUTSIDE").has_key
+
+
+OVER_TLS = {
+    "muster.admin.tls": "true",
+    "listener.name.admin.ssl.keystore.location": "/admin.pem",
+    "listener.name.admin.ssl.truststore.location": "/ca.pem",
+    "listener.name.admin.ssl.client.auth": "requested",
+}
+PROVIDER = {
+    "sasl.oauthbearer.jwks.endpoint.url": "https://keys",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
+    "muster.admin.oidc.audience": "muster-admin",
+    "muster.admin.oidc.roles": "admin=ops",
+}
+
+
+def test_the_admin_api_is_open_for_whoever_has_a_role_and_encrypted_by_its_own_keys_or_those_of_all() -> None:
+    assert not settings_of(MINIMAL).admin_is_open
+    assert not settings_of(MINIMAL | OVER_TLS).admin_is_open, "nobody has a role"
+    for keys in (
+        {"muster.admin.token.file": "/t"}, {"muster.admin.viewer.token.file": "/t"}, PROVIDER,
+        OVER_TLS | {"muster.admin.roles": "viewer=User:*"},
+    ):  # fmt: skip
+        assert settings_of(MINIMAL | keys).admin_is_open, keys
+    found = settings_of(
+        MINIMAL | OVER_TLS
+        | {
+            "ssl.keystore.location": "/all.pem", "muster.probe.tls": "true",
+            "muster.admin.roles": "viewer = User:*; admin=User:CN=ann,O=x; viewer=User:CN=ann,O=x",
+            "muster.admin.operator.token.file": "/o", "muster.admin.token.file": "/a",
+        }
+    )  # fmt: skip
+    assert found.tls("ADMIN").keystore_location == Path("/admin.pem")
+    assert found.tls("PROBE").keystore_location == Path("/all.pem")
+    assert found.admin_takes_certificates
+    assert found.admin_roles == {"User:*": Role.VIEWER, "User:CN=ann,O=x": Role.ADMIN}
+    files = found.token_files(found.admin_token_file)
+    assert files == ((Role.ADMIN, Path("/a")), (Role.OPERATOR, Path("/o")))
+    most = ";".join(f"viewer=User:{n}" for n in range(ROLES_GIVEN_MAX))
+    assert len(settings_of(MINIMAL | OVER_TLS | {"muster.admin.roles": most}).admin_roles) == ROLES_GIVEN_MAX
+    with pytest.raises(ConfigError, match="more than 1000"):
+        settings_of(MINIMAL | OVER_TLS | {"muster.admin.roles": f"{most};admin=User:one-more"})
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"muster.admin.tls": "true"}, "listener ADMIN needs a key"),
+        ({"muster.probe.tls": "true"}, "listener PROBE needs a key"),
+        ({"listener.name.admin.ssl.keystore.location": "/x"}, "admin. names a listener that is not in listeners"),
+        (OVER_TLS | {"listeners": "ADMIN://127.0.0.1:1"}, "a listener of clients has the name ADMIN"),
+        ({"muster.admin.roles": "viewer=User:*"}, "muster.admin.roles gives roles to nobody"),
+        (OVER_TLS | {"muster.admin.roles": "viewer=bob"}, "bob is no user such as User:bob"),
+        (OVER_TLS | {"muster.admin.roles": "root=User:bob"}, "not ROLE=NAME, with a role of viewer, operator, admin"),
+        (OVER_TLS | {"muster.admin.roles": "admin="}, "not ROLE=NAME"),
+        ({"muster.admin.oidc.roles": "admin=ops"}, "muster.admin.oidc.audience is needed"),
+        (PROVIDER | {"sasl.oauthbearer.expected.issuer": ""}, "sasl.oauthbearer.expected.issuer is needed"),
+        (PROVIDER | {"sasl.oauthbearer.jwks.endpoint.url": ""}, "sasl.oauthbearer.jwks.endpoint.url is needed"),
+        (PROVIDER | {"muster.admin.oidc.roles": ""}, "muster.admin.oidc.roles or muster.admin.roles is needed"),
+    ],
+)
+def test_roles_that_nobody_could_have_and_tls_without_a_key_are_refused(keys: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        settings_of(MINIMAL | keys)

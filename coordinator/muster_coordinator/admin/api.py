@@ -1,8 +1,10 @@
-"""The admin API: `/v1/...` with a bearer token (decision 37; contract in docs/admin-api.md and its JSON schema).
+"""The admin API: `/v1/...` for callers with a role (decision 37, ADR 56; contract in docs/admin-api.md and its JSON
+schema).
 
-Handlers translate between HTTP and the replica's surface and keep no state but the drain. A request about a group that
-another replica leads is answered 421 with the coordinator's id and admin address; the caller asks there. 503 means
-"cannot be known now, ask again", never "does not exist".
+`admin.access` says who a caller is, `admin.routes` what a path needs; both are asked before anything else. Handlers
+translate between HTTP and the replica's surface and keep no state but the drain. A request about a group that another
+replica leads is answered 421 with the coordinator's id and admin address; the caller asks there. 503 means "cannot be
+known now, ask again", never "does not exist".
 """
 
 import json
@@ -11,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
-from muster_coordinator.admin.auth import TokenFile
+from muster_coordinator.admin.access import Access, Caller, Stranger, Unknown
 from muster_coordinator.admin.balancing import Balancing
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
 from muster_coordinator.admin.controller_voters import ControllerVoters
@@ -19,6 +21,7 @@ from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
 from muster_coordinator.admin.replacement import Replacement
 from muster_coordinator.admin.replication import Replication
+from muster_coordinator.admin.routes import Route, RouteTable
 from muster_coordinator.admin.status import (
     Json,
     certificate_document,
@@ -32,7 +35,7 @@ from muster_coordinator.admin.view import AdminReplica, CertificateStatus
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.errors import Code
-from muster_coordinator.events import AUDITED, Event, Tell, untold
+from muster_coordinator.events import AUDITED, AUTHENTICATION_FAILED, Event, Tell, untold
 from muster_coordinator.groups.requests import (
     DescribeGroup,
     DescribeGroupAnswer,
@@ -43,16 +46,20 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.replica.partitions.surface import partition_of
+from muster_coordinator.security.roles import Role
 
 BODY_BYTES_MAX = 64 * 1024
 TRANSFER_MS_MAX = 5_000
 TRANSFER_LOOK_MS = 10
-UNAUTHORIZED, BAD_REQUEST = 401, 400
+BAD_REQUEST = 400
+LISTENER = "admin"
+"""As events name this port."""
 PIECE = 100
 """Raft groups of a document that are encoded in one turn, which takes a millisecond or two."""
 _DESCRIBE_GROUPS_KEY, _OFFSET_FETCH_KEY = 15, 9
 
 _log = logging.getLogger(__name__)
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminApi:
@@ -62,7 +69,7 @@ class AdminApi:
         self,
         replica: AdminReplica,
         drain: Drain,
-        token: TokenFile,
+        access: Access,
         levels: LevelControl,
         *,
         version: str,
@@ -71,7 +78,7 @@ class AdminApi:
     ) -> None:
         self._replica = replica
         self._drain = drain
-        self._token = token
+        self._access = access
         self._version = version
         self._certificates = certificates
         self._tell = tell
@@ -85,44 +92,54 @@ class AdminApi:
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        app.router.add_get("/v1/status", self.status)
-        app.router.add_get("/v1/partitions", self.partitions)
-        app.router.add_get("/v1/groups/{group:.+}", self.group)
-        app.router.add_post("/v1/drain", self.drain)
-        app.router.add_post("/v1/undrain", self.undrain)
-        app.router.add_post("/v1/transfer", self.transfer)
-        self._stopped_entries.add_to(app)
-        self._replacement.add_to(app)
-        self._balancing.add_to(app)
-        self._controller_voters.add_to(app)
-        self._replication.add_to(app)
-        self._levels.add_to(app)
+        self._table = RouteTable(app, self.routes())
         return app
 
+    def routes(self) -> tuple[Route, ...]:
+        """All that this API serves."""
+        return (
+            Route("GET", "/v1/status", Role.VIEWER, self.status),
+            Route("GET", "/v1/partitions", Role.VIEWER, self.partitions),
+            Route("GET", "/v1/groups/{group:.+}", Role.VIEWER, self.group),
+            Route("POST", "/v1/drain", Role.OPERATOR, self.drain),
+            Route("POST", "/v1/undrain", Role.OPERATOR, self.undrain),
+            Route("POST", "/v1/transfer", Role.OPERATOR, self.transfer),
+            *self._stopped_entries.routes(),
+            *self._replacement.routes(),
+            *self._balancing.routes(),
+            *self._controller_voters.routes(),
+            *self._replication.routes(),
+            *self._levels.routes(),
+        )
+
     @web.middleware
-    async def _guard(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        """Check the token first, also for paths that do not exist. What changes something leaves a line of the audit,
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Ask first who it is, also for paths that do not exist. What changes something leaves a line of the audit,
         whatever was answered."""
-        answer = await self._judged(request, handler)
-        if request.method not in ("GET", "HEAD", "OPTIONS"):
-            self._tell(Event(AUDITED, _audit_of(request, answer.status)))
+        caller = await self._access.caller(request)
+        result = "unknown"
+        try:
+            answer = await self._answer(caller, request, handler)
+            result = "done" if answer.status < BAD_REQUEST else str(answer.status)
+        finally:  # also of a request that was given up (`runtime.http_listener`), and may have taken effect
+            if request.method not in ("GET", "HEAD", "OPTIONS"):
+                self._tell(Event(AUDITED, _audit_of(request, caller, result)))
         return answer
 
-    async def _judged(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    async def _answer(
+        self, caller: Caller | Stranger | Unknown, request: web.Request, handler: _Handler
     ) -> web.StreamResponse:
-        """A handler's exception is logged and costs one answer."""
-        if not self._token.allows(request.headers.get("Authorization")):
-            return _error(401, "unauthorized", "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            return _error(error.status, "http", error.reason)
-        except Exception:  # noqa: BLE001  # The outermost frame of ours: aiohttp would log it on its own logger only.
-            _log.exception("admin request failed", extra={"path": request.path})
-            return _error(500, "bug", "the request met an error of this replica, see the log")
+        if isinstance(caller, Unknown):
+            return _error(503, "not_known", caller.value)
+        if isinstance(caller, Stranger):
+            self._tell(Event(AUTHENTICATION_FAILED, _failure_of(request, caller)))
+            return _error(401, "unauthorized", self._access.asks_for, headers={"WWW-Authenticate": "Bearer"})
+        if caller.role is None:
+            return _error(403, "forbidden", "no role is given to this caller")
+        needs = self._table.needs(request)
+        if caller.role < needs:
+            return _error(403, "forbidden", f"this needs the role {needs}, and the caller's is {caller.role}")
+        return await _handled(request, handler)
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         now_ms = self._replica.loop.monotonic_ms()
@@ -268,16 +285,37 @@ def _name(code: int) -> str:
     return Code(code).name if code in Code._value2member_map_ else str(code)
 
 
-def _audit_of(request: web.Request, status: int) -> dict[str, object]:
-    """Who a bearer token belongs to is not known."""
+async def _handled(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """A handler's exception is logged and costs one answer."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _error(error.status, "http", error.reason)
+    except Exception:  # noqa: BLE001  # The outermost frame of ours: aiohttp would log it on its own logger only.
+        _log.exception("admin request failed", extra={"path": request.path})
+        return _error(500, "bug", "the request met an error of this replica, see the log")
+
+
+def _failure_of(request: web.Request, stranger: Stranger) -> dict[str, object]:
     return {
-        "principal": "admin token" if status != UNAUTHORIZED else "unknown",
+        "listener": LISTENER,
         "peer": request.remote or "unknown",
-        "listener": "admin",
+        "mechanism": stranger.tried,
+        "user": stranger.user,
+        "why": stranger.why,
+    }
+
+
+def _audit_of(request: web.Request, caller: Caller | Stranger | Unknown, result: str) -> dict[str, object]:
+    """Who has a token of a file is not known; which file it is, is."""
+    return {
+        "principal": caller.principal if isinstance(caller, Caller) else "unknown",
+        "peer": request.remote or "unknown",
+        "listener": LISTENER,
         "client": request.headers.get("User-Agent", ""),
         "action": f"{request.method} {request.path}",
         "resources": request.query_string,
-        "result": "done" if status < BAD_REQUEST else str(status),
+        "result": result,
     }
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from muster_coordinator.admin.calls import answer_of, next_turn
 from muster_coordinator.admin.replacement import NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.balancing import PlannedMove
@@ -20,6 +21,7 @@ from muster_coordinator.controller.commands import Command, CommandResult, Decom
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
+from muster_coordinator.security.roles import Role
 
 PLANNED_MAX = 100
 """Moves of a plan that are shown; each is a turn of the loop."""
@@ -52,10 +54,12 @@ class Balancing:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_get("/v1/balancer", self.show)
-        app.router.add_post("/v1/balancer", self.pause)
-        app.router.add_post("/v1/replicas/{broker:[0-9]{1,9}}/decommission", self.decommission)
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route("GET", "/v1/balancer", Role.VIEWER, self.show),
+            Route("POST", "/v1/balancer", Role.OPERATOR, self.pause),
+            Route("POST", "/v1/replicas/{broker:[0-9]{1,9}}/decommission", Role.OPERATOR, self.decommission),
+        )
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """What the balancer does, and the first moves of what it would do if it had nothing to wait for."""

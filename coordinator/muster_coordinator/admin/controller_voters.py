@@ -15,6 +15,7 @@ from aiohttp import web
 
 from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
 from muster_coordinator.admin.replacement import NOT_CURRENT, NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, SetControllerVoters
 from muster_coordinator.controller.misfit import MisfitError
@@ -24,6 +25,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import BROKERS_MAX, PROPOSAL_TIMEOUT_MS
 from muster_coordinator.raft.quorum import majority
+from muster_coordinator.security.roles import Role
 
 _OUTCOMES: Mapping[int, Refusal] = {
     Code.NOT_CONTROLLER: Refusal(503, "no_leader", "leadership of the controller's group was lost; ask again"),
@@ -66,8 +68,8 @@ class ControllerVoters:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_post("/v1/controller/voters", self.set)
+    def routes(self) -> tuple[Route, ...]:
+        return (Route("POST", "/v1/controller/voters", Role.ADMIN, self.set),)
 
     async def set(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that these are to vote."""

@@ -11,7 +11,9 @@ from typing import Protocol
 
 from aiohttp import web
 
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
+from muster_coordinator.security.roles import Role
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +55,11 @@ class LevelPaths:
     def __init__(self, control: LevelControl) -> None:
         self._control = control
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_get("/v1/log-levels", self.read)
-        app.router.add_put("/v1/log-levels", self.change)
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route("GET", "/v1/log-levels", Role.VIEWER, self.read),
+            Route("PUT", "/v1/log-levels", Role.OPERATOR, self.change),
+        )
 
     async def read(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(self._document())

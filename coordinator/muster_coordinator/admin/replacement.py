@@ -19,6 +19,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker, ReplaceReplica
@@ -29,6 +30,7 @@ from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
+from muster_coordinator.security.roles import Role
 
 UUID_BYTES = 16
 NAMED_MAX = 10
@@ -269,8 +271,8 @@ class Replacement:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_post("/v1/replicas/{broker:[0-9]{1,9}}/replace", self.replace)
+    def routes(self) -> tuple[Route, ...]:
+        return (Route("POST", "/v1/replicas/{broker:[0-9]{1,9}}/replace", Role.ADMIN, self.replace),)
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that the folder is gone for good."""

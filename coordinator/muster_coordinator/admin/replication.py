@@ -17,6 +17,7 @@ from aiohttp import web
 from muster_coordinator.admin.balancing import PLANNED_MAX, move_document
 from muster_coordinator.admin.calls import answer_of, next_turn
 from muster_coordinator.admin.replacement import NOT_CURRENT, NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, SetReplicationFactor
@@ -27,6 +28,7 @@ from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS, RAFT_GROUPS_MAX
+from muster_coordinator.security.roles import Role
 
 NAMED_MAX = 100
 """Topics that keep more replicas, as an answer names them."""
@@ -87,9 +89,11 @@ class Replication:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_get("/v1/replication-factor", self.show)
-        app.router.add_post("/v1/replication-factor", self.set)
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route("GET", "/v1/replication-factor", Role.VIEWER, self.show),
+            Route("POST", "/v1/replication-factor", Role.ADMIN, self.set),
+        )
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """What is left to do, from the controller's leader."""

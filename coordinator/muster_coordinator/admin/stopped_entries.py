@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
+from muster_coordinator.security.roles import Role
 
 SKIP_S_MAX = 9.0
 """Two elections, and a commit."""
@@ -103,10 +105,13 @@ class StoppedEntries:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_get("/v1/stopped-entries", self.every)
-        app.router.add_get("/v1/stopped-entries/{group:[0-9]{1,9}}", self.one)
-        app.router.add_post("/v1/skip", self.skip)
+    def routes(self) -> tuple[Route, ...]:
+        """The data of an entry may be credentials of users."""
+        return (
+            Route("GET", "/v1/stopped-entries", Role.VIEWER, self.every),
+            Route("GET", "/v1/stopped-entries/{group:[0-9]{1,9}}", Role.ADMIN, self.one),
+            Route("POST", "/v1/skip", Role.ADMIN, self.skip),
+        )
 
     async def every(self, request: web.Request) -> web.StreamResponse:
         """The stopped entries of all Raft groups here, without their data."""

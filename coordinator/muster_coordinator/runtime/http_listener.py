@@ -5,8 +5,9 @@ and logs a traceback for each malformed request; and no client is authenticated 
 connection has a deadline. The request's head must be complete within `limits.HTTP_HEAD_MS`, its body and answer within
 `limits.HTTP_REQUEST_MS`, and between two requests a connection may idle for `limits.HTTP_IDLE_MS`. At
 `limits.HTTP_CONNECTIONS_MAX` the oldest connection that is not being answered is closed, so a probe still gets in.
-aiohttp's log records become notices: one line without a traceback, unless the error is ours. What it does not do: TLS,
-and limits by peer.
+aiohttp's log records become notices: one line without a traceback, unless the error is ours. With TLS
+(`tls_connection`) a connection handshakes first, at most as many at once as may be open, each within the time of a
+head; a failed one is a notice. What it does not do: limits by peer.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.ports import Notice
 from muster_coordinator.runtime import limits
+from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
+from muster_coordinator.runtime.tls_store import TlsStore
 
 FAILED = "an HTTP request failed"
 _Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,6 +39,7 @@ class HttpListener:
         *,
         name: str,
         notice: Notice,
+        tls: TlsStore | None = None,
         head_ms: int = limits.HTTP_HEAD_MS,
         request_ms: int = limits.HTTP_REQUEST_MS,
         connections_max: int = limits.HTTP_CONNECTIONS_MAX,
@@ -52,6 +56,10 @@ class HttpListener:
             lingering_time=limits.HTTP_LINGER_MS / 1_000,
         )
         self._name = name
+        self._notice = notice
+        self._tls = tls
+        self._shaking: set[TlsConnection] = set()
+        """Connections that have not finished their handshake."""
         self.head_ms = head_ms
         self._request_ms = request_ms
         self._connections_max = connections_max
@@ -63,10 +71,19 @@ class HttpListener:
         """Returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        factory = cast(Callable[[], asyncio.Protocol], self._runner.server)
+        inner = cast(Callable[[], asyncio.Protocol], self._runner.server)
+
+        def plain() -> asyncio.Protocol:
+            return _Connection(self, inner())
+
+        tls, factory = self._tls, plain
+        if tls is not None:
+            most, ms = self._connections_max, self.head_ms
+            handshakes = Handshakes(loop, open_max=most, timeout_ms=ms)
+            factory = lambda: _Arrival(self, tls, handshakes, plain)  # noqa: E731
         try:
             self._server = await loop.create_server(
-                lambda: _Connection(self, factory()), host, port, reuse_address=True, backlog=limits.LISTEN_BACKLOG
+                factory, host, port, reuse_address=True, backlog=limits.LISTEN_BACKLOG
             )
         except OSError as error:
             raise EnvironmentFault(f"cannot listen for {self._name} on {host}:{port}: {error}") from error
@@ -77,6 +94,8 @@ class HttpListener:
         """May be called after a failed `listen`, too."""
         if self._server is not None:
             self._server.close()
+        for connection in list(self._shaking):
+            connection.give_up("the listener stops")
         await self._runner.cleanup()
 
     @property
@@ -96,6 +115,16 @@ class HttpListener:
             oldest.end()
         self._open[transport] = connection
         return True
+
+    def shakes(self, connection: TlsConnection) -> None:
+        """A handshake has begun."""
+        self._shaking.add(connection)
+
+    def shaken(self, connection: TlsConnection, why: str | None) -> None:
+        """It is over; `why` it failed."""
+        self._shaking.discard(connection)
+        if why is not None:
+            self._notice(FAILED, {"port": self._name, "why": why[:ERROR_MESSAGE_CHARS_MAX]}, None)
 
     def gone(self, transport: asyncio.BaseTransport | None) -> None:
         """A connection was closed. Does nothing for one that was not admitted."""
@@ -117,6 +146,34 @@ class HttpListener:
         finally:
             if connection is not None:
                 connection.answered()
+
+
+class _Arrival(asyncio.Protocol):
+    """A socket of a port with TLS, for which `TlsConnection` speaks from then on."""
+
+    def __init__(
+        self, listener: HttpListener, tls: TlsStore, handshakes: Handshakes, above: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self._listener = listener
+        self._tls = tls
+        self._handshakes = handshakes
+        self._above = above
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        raw, listener = cast(asyncio.Transport, transport), self._listener
+
+        def ready(done: TlsConnection) -> asyncio.Protocol:
+            listener.shaken(done, None)
+            return self._above()
+
+        def failed(why: str) -> None:
+            listener.shaken(connection, why)
+
+        connection = TlsConnection(raw, self._tls.server, self._handshakes, ready=ready, failed=failed)
+        listener.shakes(connection)
+        raw.set_protocol(connection)
+        connection.begin()
 
 
 class _Connection(asyncio.Protocol):

@@ -49,3 +49,7 @@ QUOTA_ENTITIES_MAX = 10_000
 SUPER_USERS_MAX = 1_000
 
 assert 4 * 3 * ACL_TEXT_CHARS_MAX + 32 < ACLS_OF_A_COMMAND_BYTES_MAX, "the longest ACL fits into a command"
+ROLES_GIVEN_MAX = 1_000
+"""Users, or values of a claim, that have a role in the admin API."""
+CLAIM_VALUES_MAX = 1_000
+"""Of one token, which are looked at; a token of 16 KiB can name more."""

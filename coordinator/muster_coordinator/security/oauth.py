@@ -156,46 +156,59 @@ class OAuthServer:
         return outcome
 
     def _verified(self, token: str) -> Outcome:
-        try:
-            header = jwt.get_unverified_header(token)
-        except (jwt.PyJWTError, ValueError, RecursionError):
-            return Refused("a token with a malformed header")
-        algorithm, key_id = header.get("alg"), header.get("kid", "")
-        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-            return Refused("a token that is signed by no algorithm of those that are taken")
-        if "crit" in header or not isinstance(key_id, str):
-            return Refused("a token with a header that is not understood")
-        keys = self._keys()
-        key = next(iter(keys.values())) if not key_id and len(keys) == 1 else keys.get(key_id)
-        if key is None:
-            return KeyMissing(key_id)
-        if key.key_type != ALGORITHMS[algorithm]:
-            return Refused("a token that is signed by another algorithm than its key is for")
-        try:
-            payload = _JWS.decode(token, key=key.key, algorithms=[algorithm])
-            claims = json.loads(payload)
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-            return Refused("a token with a signature that does not fit")
-        return self._claimed(claims) if isinstance(claims, dict) else Refused("a token without claims")
+        found = verified_token(token, self._keys(), self._rules, self._wall_ms())
+        return Accepted(b"", found.user, expires_ms=found.expires_ms) if isinstance(found, VerifiedToken) else found
 
-    def _claimed(self, claims: dict[str, Any]) -> Outcome:
-        rules, now, skew = self._rules, self._wall_ms() / 1_000, self._rules.skew_seconds
-        audience = claims.get("aud")
-        audiences = audience if isinstance(audience, list) else [audience]
-        expires, user = claims.get("exp"), claims.get(rules.subject_claim)
-        if claims.get("iss") != rules.issuer:
-            return Refused("a token of another issuer")
-        if not any(isinstance(one, str) and one in rules.audiences for one in audiences):
-            return Refused("a token for another audience")
-        if not _is_time(expires) or expires <= now - skew:
-            return Refused("a token that has expired, or never does")
-        if any(
-            name in claims and not (_is_time(claims[name]) and claims[name] <= now + skew) for name in ("nbf", "iat")
-        ):
-            return Refused("a token that is not valid yet")
-        if not isinstance(user, str) or user_name_error(user) is not None:
-            return Refused("a token without a subject that can be a user")
-        return Accepted(b"", user, expires_ms=int(expires * 1_000))
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """What the issuer has said of whoever has the token."""
+
+    user: str
+    expires_ms: int
+    claims: Mapping[str, Any]
+
+
+def verified_token(token: str, keys: Keys, rules: TokenRules, now_ms: int) -> VerifiedToken | KeyMissing | Refused:
+    """What a token says that is signed by one of the keys and follows the rules at this wall time."""
+    try:
+        header = jwt.get_unverified_header(token)
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        return Refused("a token with a malformed header")
+    algorithm, key_id = header.get("alg"), header.get("kid", "")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        return Refused("a token that is signed by no algorithm of those that are taken")
+    if "crit" in header or not isinstance(key_id, str):
+        return Refused("a token with a header that is not understood")
+    key = next(iter(keys.values())) if not key_id and len(keys) == 1 else keys.get(key_id)
+    if key is None:
+        return KeyMissing(key_id)
+    if key.key_type != ALGORITHMS[algorithm]:
+        return Refused("a token that is signed by another algorithm than its key is for")
+    try:
+        payload = _JWS.decode(token, key=key.key, algorithms=[algorithm])
+        claims = json.loads(payload)
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        return Refused("a token with a signature that does not fit")
+    return _claimed(claims, rules, now_ms) if isinstance(claims, dict) else Refused("a token without claims")
+
+
+def _claimed(claims: dict[str, Any], rules: TokenRules, now_ms: int) -> VerifiedToken | Refused:
+    now, skew = now_ms / 1_000, rules.skew_seconds
+    audience = claims.get("aud")
+    audiences = audience if isinstance(audience, list) else [audience]
+    expires, user = claims.get("exp"), claims.get(rules.subject_claim)
+    if claims.get("iss") != rules.issuer:
+        return Refused("a token of another issuer")
+    if not any(isinstance(one, str) and one in rules.audiences for one in audiences):
+        return Refused("a token for another audience")
+    if not _is_time(expires) or expires <= now - skew:
+        return Refused("a token that has expired, or never does")
+    if any(name in claims and not (_is_time(claims[name]) and claims[name] <= now + skew) for name in ("nbf", "iat")):
+        return Refused("a token that is not valid yet")
+    if not isinstance(user, str) or user_name_error(user) is not None:
+        return Refused("a token without a subject that can be a user")
+    return VerifiedToken(user, int(expires * 1_000), claims)
 
 
 def _is_time(value: object) -> TypeGuard[float]:
