@@ -1,13 +1,13 @@
-"""Requests to the admin API of a replica: HTTP with a bearer token, JSON answers, failures as one sentence."""
+"""Requests to the admin API of a replica: HTTP or HTTPS by an `AdminLogin`, JSON answers, failures as one sentence."""
 
 import http.client
 import json
 import os
-from pathlib import Path
+import ssl
 from typing import Any
 
+from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.properties import PropertiesError, parse_properties
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Largest answer that is read. /v1/partitions of 2,000 Raft groups takes about 1 MiB."""
@@ -15,53 +15,32 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 Json = dict[str, Any]
 
 
-def read_token(path: Path) -> str:
-    """The bearer token of a file. Raises CliError."""
-    try:
-        token = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(Exit.USAGE, f"cannot read the token file {path}: {error}") from error
-    if not token:
-        raise CliError(Exit.USAGE, f"the token file {path} is empty")
-    return token
-
-
-def dev_access(folder: Path) -> tuple[list[str], Path]:
-    """Admin addresses and token file of a `muster dev` folder. Raises CliError."""
-    addresses = []
-    for path in sorted(folder.glob("replica-*/server.properties")):
-        try:
-            addresses.append(parse_properties(path.read_text())["muster.admin.listener"])
-        except (OSError, PropertiesError, KeyError) as error:
-            raise CliError(Exit.USAGE, f"cannot use {path}: {error}") from error
-    if not addresses:
-        raise CliError(Exit.USAGE, f"{folder} is not a folder of muster dev: it has no replica-N/server.properties")
-    return addresses, folder / "admin-token"
-
-
-def get_json(address: str, path: str, token: str, timeout_s: float) -> tuple[int, Json]:
+def get_json(address: str, path: str, login: AdminLogin, timeout_s: float) -> tuple[int, Json]:
     """(HTTP status, document) of a GET at the replica at host:port. Raises CliError."""
-    return _exchange("GET", address, path, token, timeout_s, None)
+    return _exchange("GET", address, path, login, timeout_s, None)
 
 
-def post_json(address: str, path: str, token: str, timeout_s: float, body: Json) -> tuple[int, Json]:
+def post_json(address: str, path: str, login: AdminLogin, timeout_s: float, body: Json) -> tuple[int, Json]:
     """As `get_json`, for a POST."""
-    return _exchange("POST", address, path, token, timeout_s, json.dumps(body))
+    return _exchange("POST", address, path, login, timeout_s, json.dumps(body))
 
 
-def _exchange(method: str, address: str, path: str, token: str, timeout_s: float, body: str | None) -> tuple[int, Json]:
+def _exchange(
+    method: str, address: str, path: str, login: AdminLogin, timeout_s: float, body: str | None
+) -> tuple[int, Json]:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         raise CliError(Exit.USAGE, f"{address!r} is not host:port")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+    connection = _connection(host.strip("[]"), int(port), login.tls, timeout_s)
     try:
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
+        if login.token:
+            headers["Authorization"] = f"Bearer {login.token}"
         connection.request(method, path, body=body, headers=headers)
         answer = connection.getresponse()
         content = answer.read(ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise CliError(Exit.UNREACHABLE, f"{address} does not answer: {reason}") from error
+        raise CliError(Exit.UNREACHABLE, f"{address} {_sentence(error, login)}") from error
     finally:
         connection.close()
     try:
@@ -71,12 +50,36 @@ def _exchange(method: str, address: str, path: str, token: str, timeout_s: float
     return answer.status, document if isinstance(document, dict) else {}
 
 
-def ask_admin(address: str, path: str, token: str, timeout_s: float) -> Json:
+def _connection(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> http.client.HTTPConnection:
+    if tls is None:
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
+
+
+def _sentence(error: Exception, login: AdminLogin) -> str:
+    """What is wrong, and of TLS what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"has a certificate that is not trusted ({error.verify_message}): name its CA by ssl.truststore.location"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or ""
+        if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason:
+            return "asks for a client certificate: name one by ssl.keystore.location in --config"
+        if "ALERT" in reason:
+            return f"does not take the client's certificate ({reason.lower().replace('_', ' ')})"
+        return "does not speak TLS: write muster.admin.tls=false in --config if it is to be plain HTTP"
+    closed = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | http.client.BadStatusLine)
+    if closed and login.tls is None:
+        return "closed the connection unanswered: if its admin API is https, give --config with security.protocol=SSL"
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return f"does not answer: {reason}"
+
+
+def ask_admin(address: str, path: str, login: AdminLogin, timeout_s: float) -> Json:
     """The document at `path`. Raises CliError, also when there is none."""
-    status, document = get_json(address, path, token, timeout_s)
+    status, document = get_json(address, path, login, timeout_s)
     if status == http.HTTPStatus.OK:
         return document
     if status == http.HTTPStatus.UNAUTHORIZED:
-        raise CliError(Exit.REFUSED, f"{address} rejects the token")
+        raise CliError(Exit.REFUSED, f"{address} rejects the {'token' if login.token else 'certificate'}")
     code = Exit.UNREACHABLE if status == http.HTTPStatus.SERVICE_UNAVAILABLE else Exit.REFUSED
     raise CliError(code, f"{address}{path} answers HTTP {status}: {document.get('message', '')}".rstrip(": "))

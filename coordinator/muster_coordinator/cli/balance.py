@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from muster_coordinator.cli.admin_client import Json, get_json, post_json
+from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.cluster import access, first_status
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     Output,
@@ -48,6 +50,7 @@ def balance(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     pause: Annotated[bool, typer.Option("--pause", help="Move nothing by itself until it is resumed.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="End a pause.")] = False,
     dry_run: Annotated[
@@ -59,13 +62,13 @@ def balance(
     """Show what the balancer does and what it would move; pause and resume it."""
     if pause + resume + dry_run > 1:
         raise CliError(Exit.USAGE, "--pause, --resume and --dry-run exclude each other")
-    addresses, token = access(admin, token_file, dev)
-    first = first_status(addresses, token, timeout)
+    addresses, login = access(admin, token_file, dev, config)
+    first = first_status(addresses, login, timeout)
     if pause or resume:
-        _post(first, "/v1/balancer", token, {"paused": pause})
+        _post(first, "/v1/balancer", login, {"paused": pause})
         print("the balancer is paused" if pause else "the balancer goes on")
         return
-    document = _of_the_leader(first, token, timeout)
+    document = _of_the_leader(first, login, timeout)
     if output is not Format.TABLE:
         emit_value(document, output)
         return
@@ -80,6 +83,7 @@ def decommission(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="It is to stay after all.")] = False,
     wait: Annotated[
         int, typer.Option("--wait", metavar="S", min=0, help="Seconds to wait until it has left; 0: do not wait.")
@@ -87,37 +91,37 @@ def decommission(
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Have a broker emptied, and then leave the cluster for good."""
-    addresses, token = access(admin, token_file, dev)
+    addresses, login = access(admin, token_file, dev, config)
     if cancel:
-        first = first_status(addresses, token, timeout)
-        _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": False})
+        first = first_status(addresses, login, timeout)
+        _post(first, f"/v1/replicas/{replica}/decommission", login, {"departing": False})
         print(f"broker {replica} is to stay; what was moved away comes back when brokers are levelled")
         return
-    decommissioned(addresses, token, timeout, replica, wait)
+    decommissioned(addresses, login, timeout, replica, wait)
     if wait:
         print(f"broker {replica} has left; end its process and remove its data folder")
 
 
-def decommissioned(addresses: list[str], token: str, timeout_s: float, replica: int, wait_s: int) -> None:
+def decommissioned(addresses: list[str], login: AdminLogin, timeout_s: float, replica: int, wait_s: int) -> None:
     """Have the broker emptied, and wait so long until it has left; 0: do not wait. Raises CliError."""
-    first = first_status(addresses, token, timeout_s)
-    _post(first, f"/v1/replicas/{replica}/decommission", token, {"departing": True})
+    first = first_status(addresses, login, timeout_s)
+    _post(first, f"/v1/replicas/{replica}/decommission", login, {"departing": True})
     print(f"broker {replica} is to leave: its replicas are moved away, then it is unregistered", flush=True)
     # Nobody tells the one that has left anything any more, not even that: the others are asked.
     others = [one["admin"] for one in first["brokers"] if one["broker"] != replica and one["admin"]]
-    if wait_s and not _left(replica, others, token, timeout_s, time.monotonic() + wait_s):
+    if wait_s and not _left(replica, others, login, timeout_s, time.monotonic() + wait_s):
         raise CliError(Exit.UNREACHABLE, f"broker {replica} has not left within {wait_s} s; it goes on")
 
 
-def _left(replica: int, addresses: list[str], token: str, timeout_s: float, until_s: float) -> bool:
+def _left(replica: int, addresses: list[str], login: AdminLogin, timeout_s: float, until_s: float) -> bool:
     """Wait until the broker is not registered any more, telling what the balancer waits for when that changes."""
     told = ""
     while time.monotonic() < until_s:
         try:
-            first = first_status(addresses, token, timeout_s)
+            first = first_status(addresses, login, timeout_s)
             if replica not in [one["broker"] for one in first["brokers"]]:
                 return True
-            document = _of_the_leader(first, token, timeout_s)
+            document = _of_the_leader(first, login, timeout_s)
             said = f"{document['state']}, {len(document['planned'])}{'+' if document['more'] else ''} moves to go"
             said += f": {document['reason']}" if document["reason"] else ""
         except CliError as error:
@@ -129,23 +133,23 @@ def _left(replica: int, addresses: list[str], token: str, timeout_s: float, unti
     return False
 
 
-def _post(first: Json, path: str, token: str, body: Json) -> None:
+def _post(first: Json, path: str, login: AdminLogin, body: Json) -> None:
     """Ask the replica that this status is of: any one passes a command on. Raises CliError with its answer."""
     address = next((one["admin"] for one in first["brokers"] if one["broker"] == first["broker"]), "")
     if not address:
         raise CliError(Exit.UNREACHABLE, f"replica {first['broker']} has not registered an admin address")
-    status, answer = post_json(address, path, token, COMMIT_TIMEOUT_S, body)
+    status, answer = post_json(address, path, login, COMMIT_TIMEOUT_S, body)
     _accepted(status, answer, address)
 
 
-def _of_the_leader(first: Json, token: str, timeout_s: float) -> Json:
+def _of_the_leader(first: Json, login: AdminLogin, timeout_s: float) -> Json:
     """The answer of the controller's leader, wherever it is by now. Raises CliError."""
     leader = first["controller"]["leader"]
     address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
     if not address:
         raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
     for _ in range(LEADERS_MAX):
-        status, answer = get_json(address, "/v1/balancer", token, timeout_s)
+        status, answer = get_json(address, "/v1/balancer", login, timeout_s)
         if status != 421:
             return _accepted(status, answer, address)
         address = answer["admin"]

@@ -16,6 +16,8 @@ from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 
+OF_ADMIN_API = "muster.admin."
+"""Keys of the same file that are about the admin API (`admin_login`)."""
 _JAAS = "sasl.jaas.config"
 _MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
 Translation = Callable[[dict[str, str]], dict[str, str]]
@@ -28,6 +30,7 @@ def read_client_properties(path: Path | None) -> dict[str, str]:
         return {}
     try:
         values = with_environment(parse_properties(path.read_text()), os.environ)
+        values = {key: text for key, text in values.items() if not key.startswith(OF_ADMIN_API)}
         for translate in _TRANSLATIONS:
             values = translate(values)
     except (OSError, UnicodeDecodeError, PropertiesError, ValueError) as error:
@@ -63,6 +66,11 @@ def _mechanism(values: Mapping[str, str]) -> str | None:
     return mechanism
 
 
+def of_connection(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of them that say how to connect, which every kind of client takes."""
+    return {key: text for key, text in properties.items() if key.startswith(("security.", "sasl.", "ssl."))}
+
+
 _STORES = {"ssl.truststore.type": "ssl.truststore.location", "ssl.keystore.type": "ssl.keystore.location"}
 _INLINE = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")
 _OF_TLS = {
@@ -72,7 +80,7 @@ _OF_TLS = {
 }
 
 
-def _files(values: dict[str, str]) -> dict[str, str]:
+def tls_files(values: dict[str, str]) -> dict[str, str]:
     """The files of `ssl.*`. Raises ValueError."""
     for kind, location in _STORES.items():
         if location in values and values.get(kind, "JKS").upper() != "PEM":
@@ -91,4 +99,4 @@ def _files(values: dict[str, str]) -> dict[str, str]:
     return {_OF_TLS.get(key, key): text for key, text in rest.items()}
 
 
-_TRANSLATIONS: tuple[Translation, ...] = (_login, _files)
+_TRANSLATIONS: tuple[Translation, ...] = (_login, tls_files)

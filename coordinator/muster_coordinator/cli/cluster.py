@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from muster_coordinator.cli.admin_client import Json, ask_admin, dev_access, read_token
+from muster_coordinator.cli.admin_client import Json, ask_admin
+from muster_coordinator.cli.admin_login import AdminLogin, dev_access, login_of, read_token
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     Output,
@@ -49,6 +51,7 @@ def status(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     problems: Annotated[
         bool, typer.Option("--problems", help="Only partitions without a leader or with a lag.")
     ] = False,
@@ -56,9 +59,9 @@ def status(
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Show the replicas and partitions, as the replicas report them."""
-    addresses, token = access(admin, token_file, dev)
-    first = first_status(addresses, token, timeout)
-    views = _ask_all(first, token, timeout)
+    addresses, login = access(admin, token_file, dev, config)
+    first = first_status(addresses, login, timeout)
+    views = _ask_all(first, login, timeout)
     partitions = partition_rows({broker: view["partitions"] for broker, view in views.items() if view is not None})
     if problems:
         partitions = [row for row in partitions if _is_problem(row)]
@@ -77,20 +80,30 @@ def status(
         raise typer.Exit(int(Exit.INCOMPLETE))
 
 
-def access(admin: str, token_file: Path | None, dev: Path | None) -> tuple[list[str], str]:
-    """(admin addresses, token) from the options that every command of this group has. Raises CliError."""
-    addresses, token_path = dev_access(dev) if dev is not None else (admin.split(","), token_file)
-    if token_path is None:
-        raise CliError(Exit.USAGE, "give the token's file with --token-file (muster dev writes DIR/admin-token)")
-    return addresses, read_token(token_path)
+def access(
+    admin: str, token_file: Path | None, dev: Path | None, config: Path | None = None
+) -> tuple[list[str], AdminLogin]:
+    """(admin addresses, how to call them) from the options that every command of this group has. Raises CliError."""
+    addresses, login = dev_access(dev) if dev is not None else (admin.split(","), AdminLogin())
+    if config is not None:
+        login = login_of(config, login)
+    if token_file is not None:
+        login = login._replace(token=read_token(token_file))
+    if not login.complete:
+        raise CliError(
+            Exit.USAGE,
+            "give the token's file with --token-file (muster dev writes DIR/admin-token), or a --config with "
+            "muster.admin.token.file or a client certificate",
+        )
+    return addresses, login
 
 
-def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
+def first_status(addresses: Sequence[str], login: AdminLogin, timeout_s: float) -> Json:
     """The status of the first replica that answers and belongs to a formed cluster."""
     failures: list[CliError] = []
     for address in addresses:
         try:
-            document = ask_admin(address.strip(), "/v1/status", token, timeout_s)
+            document = ask_admin(address.strip(), "/v1/status", login, timeout_s)
         except CliError as error:
             failures.append(error)
             continue
@@ -100,7 +113,7 @@ def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json
     raise failures[0]
 
 
-def _ask_all(first: Json, token: str, timeout_s: float) -> dict[int, Json | None]:
+def _ask_all(first: Json, login: AdminLogin, timeout_s: float) -> dict[int, Json | None]:
     """Status and partitions of every broker; None for one that does not answer."""
     views: dict[int, Json | None] = {}
     for broker in first["brokers"]:
@@ -108,8 +121,8 @@ def _ask_all(first: Json, token: str, timeout_s: float) -> dict[int, Json | None
         try:
             if not address:
                 raise CliError(Exit.UNREACHABLE, "it has not registered an admin address")
-            own = ask_admin(address, "/v1/status", token, timeout_s)
-            views[number] = {**own, "partitions": ask_admin(address, "/v1/partitions", token, timeout_s)["partitions"]}
+            own = ask_admin(address, "/v1/status", login, timeout_s)
+            views[number] = {**own, "partitions": ask_admin(address, "/v1/partitions", login, timeout_s)["partitions"]}
         except CliError as error:
             note(f"the state of replica {number} is unknown: {error}")
             views[number] = None

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.client_properties import of_connection, read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import (
     DEFAULT_TIMEOUT_S,
@@ -77,7 +77,7 @@ def consume(
     group = group or properties.pop("group.id", None)
     if group is None and (instance_id or assignors):
         raise CliError(Exit.USAGE, "--instance-id and --assignor need --group (or MUSTER_GROUP_ID)")
-    with KafkaSide(bootstrap, {}, timeout) as side:
+    with KafkaSide(bootstrap, of_connection(properties), timeout) as side:
         for topic in topics:
             known_topic(side, topic)
         settings = _settings(side, properties, group, from_beginning=from_beginning)

@@ -15,6 +15,7 @@ from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     TokenFile,
@@ -34,13 +35,14 @@ def controller_voters(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Have these brokers vote in the controller's group, and the others observe it."""
-    addresses, token = access(admin, token_file, dev)
+    addresses, login = access(admin, token_file, dev, config)
     wanted = _ids(voters)
-    leader, document = leader_status(first_status(addresses, token, timeout), token, timeout)
-    ask_leader(leader, "/v1/controller/voters", token, {"voters": wanted})
+    leader, document = leader_status(first_status(addresses, login, timeout), login, timeout)
+    ask_leader(leader, "/v1/controller/voters", login, {"voters": wanted})
     before = ",".join(map(str, document["voters"]))
     print(f"{','.join(map(str, wanted))} are to vote in the controller's group, instead of {before}")
 

@@ -3,9 +3,11 @@
 A replica that dies is reported and, with `--restart`, started again after a second. Otherwise the user starts it with
 `muster server --config DIR/replica-N/server.properties`. Ctrl-C drains and ends all replicas, also those that the user
 has started; a second Ctrl-C ends them at once. A replica whose supervisor has died drains and ends. `muster dev
-add-broker` and `remove-broker` (`dev_brokers`) tell the supervisor by SIGHUP that the folder has others.
+add-broker` and `remove-broker` (`dev_brokers`) tell the supervisor by SIGHUP that the folder has others. With
+`--secure` the cluster is closed (`dev_secure`), and stays so at each start of its folder.
 """
 
+import datetime as dt
 import fcntl
 import http.client
 import os
@@ -23,6 +25,10 @@ import typer
 
 from muster_coordinator import exits
 from muster_coordinator.cli.dev_layout import HOST, PROBE_PORTS, DevLayout
+from muster_coordinator.cli.dev_rights import Rights
+from muster_coordinator.cli.extras import require
+from muster_coordinator.cli.format import give_first_users
+from muster_coordinator.errors import Corruption, EnvironmentFault, UnsupportedFormat
 from muster_coordinator.settings import ConfigError, load_settings
 
 DEFAULT_REPLICAS = 3
@@ -46,6 +52,9 @@ def dev(
     ] = 50,
     fresh: Annotated[bool, typer.Option("--fresh", help="Remove an earlier cluster from the folder first.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Restart a replica that has died.")] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="A closed cluster: TLS, two users, ACLs; client settings are printed.")
+    ] = False,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for every replica; repeatable.")
     ] = None,
@@ -61,12 +70,38 @@ def dev(
         _refuse_when_running(layout)
         if fresh:
             layout.remove()
+        if secure or layout.secure.made:
+            _close(layout)
         layout.write(partitions, extra)
+        if layout.secure.made:
+            _begin_closed(layout)
         grace_ms = load_settings(layout.config_file(layout.present()[0]), os.environ).shutdown_grace_ms
-    except (ConfigError, OSError) as error:
+    except (ConfigError, Corruption, EnvironmentFault, OSError, UnsupportedFormat) as error:
         typer.echo(f"muster dev: {error}", err=True)
         raise typer.Exit(exits.CONFIG if isinstance(error, ConfigError) else exits.UNAVAILABLE) from None
     raise typer.Exit(Supervisor(layout, restart=restart, grace_ms=grace_ms).run())
+
+
+def _close(layout: DevLayout) -> None:
+    """Make the folder one of a closed cluster, or bring what it has up to date. Raises OSError, ConfigError."""
+    require("`muster dev --secure`", "cli")  # rights are given by the commands, which are clients
+    if not layout.secure.made and any(layout.config_file(replica).exists() for replica in layout.present()):
+        raise ConfigError(
+            f"{layout.folder} has a cluster that was begun without --secure: name another folder by --data, or remove "
+            "the cluster by --fresh"
+        )
+    try:
+        layout.secure.make(dt.datetime.now(dt.UTC))
+    except ValueError as error:
+        raise ConfigError(f"{layout.secure.folder}: {error}; --fresh makes everything anew") from error
+
+
+def _begin_closed(layout: DevLayout) -> None:
+    """The users, if the cluster is not formed yet, and what clients need. Raises OSError and what the folder raises."""
+    layout.secure.write_clients(layout.bootstrap, layout.token_file)
+    founder = next((replica for replica in layout.present() if replica < layout.replicas), None)
+    if founder is not None and not Rights.given(layout):
+        give_first_users(load_settings(layout.config_file(founder), os.environ).data_dir, layout.secure.first_users())
 
 
 def _founders(data: Path, *, fresh: bool) -> int:
@@ -111,6 +146,7 @@ class Supervisor:
         self._known: set[int] = set()
         """Replicas that were started once, and were not removed since."""
         self._wake, self._wake_sender = socket.socketpair()
+        self._rights = Rights(layout) if layout.secure.made else None
 
     def run(self) -> int:
         """Run until stopped; returns the exit code."""
@@ -138,7 +174,7 @@ class Supervisor:
                 break
             self._start_again()
             self._start_new()
-            if not self._ready and self._all_ready():
+            if not self._ready and self._all_ready() and self._open_to_clients():
                 self._ready = True
                 _say(f"ready bootstrap={self._layout.bootstrap}")
             self._wait(POLL_SECONDS if not self._ready or self._restart_at else None)
@@ -194,6 +230,15 @@ class Supervisor:
         ports = (self._layout.port + PROBE_PORTS + replica for replica in self._layout.present())
         return all(is_ready(port) for port in ports)
 
+    def _open_to_clients(self) -> bool:
+        """Of a closed cluster: when its application has its rights."""
+        if self._rights is None:
+            return True
+        if not self._rights.are_given():
+            return False
+        _say(self._layout.secure.file("clients.txt").read_text("utf-8"))
+        return True
+
     # -- stopping --------------------------------------------------------------------------------------------------
 
     def _stop_all(self) -> int:
@@ -203,6 +248,8 @@ class Supervisor:
         The second SIGTERM ends a drain: as all replicas stop, some leaderships have no replica left to go to.
         """
         told = max(self._stops, 1)
+        if self._rights is not None:
+            self._rights.stop()
         self._signal_all(signal.SIGTERM)
         began = time.monotonic()
         deadline = began + self._grace_seconds + STOP_MARGIN_SECONDS

@@ -47,8 +47,8 @@ def add_broker(
 ) -> None:
     """Add a broker to a running local cluster."""
     layout, supervisor = running(data)
-    addresses, token = access(DEFAULT_ADMIN, None, layout.folder)
-    cluster_id = first_status(addresses, token, DEFAULT_ADMIN_TIMEOUT_S)["cluster_id"]
+    addresses, login = access(DEFAULT_ADMIN, None, layout.folder)
+    cluster_id = first_status(addresses, login, DEFAULT_ADMIN_TIMEOUT_S)["cluster_id"]
     added = []
     for _ in range(count):
         try:
@@ -74,8 +74,8 @@ def remove_broker(
     layout, supervisor = running(data)
     if replica not in layout.present():
         raise CliError(Exit.NOT_FOUND, f"{layout.folder} has no broker {replica}; there are {layout.present()}")
-    addresses, token = access(DEFAULT_ADMIN, None, layout.folder)
-    decommissioned(addresses, token, DEFAULT_ADMIN_TIMEOUT_S, replica, wait)
+    addresses, login = access(DEFAULT_ADMIN, None, layout.folder)
+    decommissioned(addresses, login, DEFAULT_ADMIN_TIMEOUT_S, replica, wait)
     layout.retire(replica)
     _end(layout, replica)
     os.kill(supervisor, signal.SIGHUP)

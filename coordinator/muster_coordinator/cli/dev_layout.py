@@ -5,6 +5,7 @@ DIR/pid                    of the supervisor, locked while it runs
 DIR/replica-N/server.properties, server.log, pid, data/     N from 0
 DIR/replica-N/joined       it did not form the cluster: `muster dev add-broker` made it
 DIR/replica-N/removed      it formed the cluster and has left; nothing else is there
+DIR/secure/                of a closed cluster only (`muster dev --secure`, `dev_secure`)
 
 Replica N serves clients on P+N, peers on P+100+N, probes on P+200+N and the admin API on P+300+N, all on loopback.
 """
@@ -15,6 +16,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster_coordinator.cli.dev_secure import LISTENER, SecureFolder
 from muster_coordinator.properties import format_properties, parse_properties
 
 HOST = "127.0.0.1"
@@ -76,6 +78,11 @@ class DevLayout:
         raise OSError(f"{self.folder} has {BROKERS_MAX} brokers, the most there may be")
 
     @property
+    def secure(self) -> SecureFolder:
+        """What makes the cluster a closed one, if it is."""
+        return SecureFolder(self.folder / "secure")
+
+    @property
     def token_file(self) -> Path:
         return self.folder / "admin-token"
 
@@ -99,11 +106,12 @@ class DevLayout:
         """Configuration of one replica; `extra` takes precedence."""
         client, peer, probe, admin = self.ports(replica)
         voters = ",".join(f"{n}@{HOST}:{self.ports(n)[1]}" for n in range(self.replicas))
+        closed = self.secure.made
         return {
             "node.id": str(replica),
             "log.dirs": str(self.replica_folder(replica) / "data"),
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{HOST}:{client}",
+            "listeners": f"{LISTENER if closed else 'PLAINTEXT'}://{HOST}:{client}",
             "muster.peer.listener": f"{HOST}:{peer}",
             "muster.probe.listener": f"{HOST}:{probe}",
             "muster.admin.listener": f"{HOST}:{admin}",
@@ -112,6 +120,7 @@ class DevLayout:
             "offsets.topic.num.partitions": str(partitions),
             "muster.wal.file.bytes": str(WAL_FILE_BYTES),
             "shutdown.grace.ms": str(GRACE_MS),
+            **(self.secure.settings() if closed else {}),
             **extra,
         }
 
@@ -121,6 +130,7 @@ class DevLayout:
             shutil.rmtree(self.replica_folder(replica), ignore_errors=True)
         self.token_file.unlink(missing_ok=True)
         self.supervisor_file.unlink(missing_ok=True)
+        self.secure.remove()
 
     def add(self, replica: int, cluster_id: str) -> None:
         """Write the configuration of a replica that joins: the settings of one that is there, under its own id."""

@@ -39,12 +39,17 @@ def format_folder(
     except ConfigError as error:
         raise CliError(Exit.USAGE, str(error)) from None
     try:
-        _format(settings.data_dir, add_scram)
+        users = give_first_users(settings.data_dir, add_scram)
     except (Corruption, EnvironmentFault, UnsupportedFormat, OSError) as error:
         raise CliError(Exit.REFUSED, str(error)) from error
+    if users is None:
+        raise CliError(Exit.REFUSED, f"{settings.data_dir} belongs to a cluster already: use muster user create")
+    note(f"{settings.data_dir} is ready; the cluster begins with {', '.join(users)}")
 
 
-def _format(folder: Path, texts: list[str]) -> None:
+def give_first_users(folder: Path, texts: list[str]) -> list[str] | None:
+    """The users that the cluster begins with which this data folder will form; None: it belongs to one already. Raises
+    CliError for a text that cannot be meant, and what the folder raises."""
     from muster_coordinator.controller.commands import FirstScramCredentials, NewScramCredential
     from muster_coordinator.properties import PropertiesError, with_environment
     from muster_coordinator.replica.bootstrap.first_users import store_first_users
@@ -77,9 +82,9 @@ def _format(folder: Path, texts: list[str]) -> None:
     try:
         disk = OsDisk(str(folder))
         if load_cluster(disk)[1] is not None:
-            raise CliError(Exit.REFUSED, f"{folder} belongs to a cluster already: use muster user create")
+            return None
         secret = secrets.token_bytes(SCRAM_SECRET_BYTES)
         store_first_users(disk, FirstScramCredentials(credentials=tuple(made), secret=secret))
     finally:
         lock.release()
-    note(f"{folder} is ready; the cluster begins with {', '.join(sorted({one.user for one in made}))}")
+    return sorted({one.user for one in made})

@@ -32,4 +32,10 @@ TokenFile = Annotated[
 DevFolder = Annotated[
     Path | None, typer.Option("--dev", help="Folder of muster dev, from which addresses and token are read.")
 ]
+AdminConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Properties file with what the admin API asks for: TLS, token, certificate.", dir_okay=False
+    ),
+]
 AdminTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")]

@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, Self
 
 import typer
 
-from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.client_properties import of_connection, read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import (
     DEFAULT_TIMEOUT_S,
@@ -53,7 +53,7 @@ def produce(
 ) -> None:
     """Send one record per line: idempotently, acknowledged by a majority of replicas."""
     properties = read_client_properties(config)
-    with KafkaSide(bootstrap, {}, timeout) as side:
+    with KafkaSide(bootstrap, of_connection(properties), timeout) as side:
         known_topic(side, topic)
         with _Delivery(side, properties, topic, partition, [_header(one) for one in headers or ()]) as delivery:
             for key, value in _records(file, key_separator):

@@ -13,12 +13,14 @@ from typing import Annotated
 import typer
 
 from muster_coordinator.cli.admin_client import Json, ask_admin, post_json
+from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.cluster import access, first_status
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     TokenFile,
@@ -40,6 +42,7 @@ def replace(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     folder: Annotated[
         str | None,
         typer.Option(metavar="UUID", help="The data folder that is gone, 32 hex digits; without a question."),
@@ -47,13 +50,13 @@ def replace(
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Declare the data folder of a lost replica gone for good; the next new one takes its place."""
-    addresses, token = access(admin, token_file, dev)
+    addresses, login = access(admin, token_file, dev, config)
     if folder is not None and re.fullmatch(r"[0-9a-f]{32}", folder) is None:
         raise CliError(Exit.USAGE, f"--folder is the uuid of a data folder, 32 hex digits, not {folder!r}")
-    leader, document = leader_status(first_status(addresses, token, timeout), token, timeout)
+    leader, document = leader_status(first_status(addresses, login, timeout), login, timeout)
     known = _seat(replica, document)
     if folder is not None:
-        _ask(leader, replica, folder, token)
+        _ask(leader, replica, folder, login)
         print(f"data folder {folder} of replica {replica} is gone for good")
         return
     if known is None:
@@ -67,17 +70,17 @@ def replace(
     print("It will be gone for good: should it come back, it is refused and has to be removed.")
     if not _agreed(replica):
         raise CliError(Exit.REFUSED, "not confirmed; nothing was changed")
-    _ask(leader, replica, gone, token)
+    _ask(leader, replica, gone, login)
     print(f"data folder {gone} is gone for good; replica {replica} waits for a new one")
 
 
-def leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json]:
+def leader_status(first: Json, login: AdminLogin, timeout_s: float) -> tuple[str, Json]:
     """(admin address, status) of the controller's leader. Raises CliError."""
     leader = first["controller"]["leader"]
     address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
     if not address:
         raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
-    return address, ask_admin(address, "/v1/status", token, timeout_s)
+    return address, ask_admin(address, "/v1/status", login, timeout_s)
 
 
 def _seat(replica: int, status: Json) -> Json | None:
@@ -98,14 +101,14 @@ def _agreed(replica: int) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _ask(address: str, replica: int, gone: str, token: str) -> None:
-    ask_leader(address, f"/v1/replicas/{replica}/replace", token, {"gone": gone})
+def _ask(address: str, replica: int, gone: str, login: AdminLogin) -> None:
+    ask_leader(address, f"/v1/replicas/{replica}/replace", login, {"gone": gone})
 
 
-def ask_leader(address: str, path: str, token: str, body: Json) -> None:
+def ask_leader(address: str, path: str, login: AdminLogin, body: Json) -> None:
     """Ask the controller's leader, wherever it is by now. Raises CliError with its answer."""
     for _ in range(LEADERS_MAX):
-        status, answer = post_json(address, path, token, REPLACE_TIMEOUT_S, body)
+        status, answer = post_json(address, path, login, REPLACE_TIMEOUT_S, body)
         if status == 200:
             return
         if status == 421:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from muster_coordinator.cli.admin_client import Json, get_json, post_json
+from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.balance import print_plan
 from muster_coordinator.cli.cluster import access, first_status
 from muster_coordinator.cli.exits import CliError, Exit
@@ -18,6 +19,7 @@ from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     Output,
@@ -45,6 +47,7 @@ def replication_factor(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     topics: Annotated[
         str | None, typer.Option("--topics", metavar="A,B", help="Only these topics, and nothing else.")
     ] = None,
@@ -66,11 +69,11 @@ def replication_factor(
         raise CliError(Exit.USAGE, "--topics and --all exclude each other")
     if factor is None and (names or every or dry_run):
         raise CliError(Exit.USAGE, "how many replicas? Give 1, 3 or 5")
-    addresses, token = access(admin, token_file, dev)
-    first = first_status(addresses, token, timeout)
+    addresses, login = access(admin, token_file, dev, config)
+    first = first_status(addresses, login, timeout)
     if factor is not None:
         body: Json = {"factor": factor, "topics": names, "all": every, "dry_run": dry_run}
-        answer = _ask(first, token, timeout, body)
+        answer = _ask(first, login, timeout, body)
         if dry_run or output is not Format.TABLE:
             _show_answer(answer, output, dry_run=dry_run)
         else:
@@ -79,14 +82,14 @@ def replication_factor(
         if dry_run:
             return
     elif not wait:
-        _show(_ask(first, token, timeout), output)
-    if wait and not _done(addresses, token, timeout, time.monotonic() + wait):
+        _show(_ask(first, login, timeout), output)
+    if wait and not _done(addresses, login, timeout, time.monotonic() + wait):
         raise CliError(Exit.UNREACHABLE, f"not all groups have their replicas within {wait} s; it goes on")
     if wait:
         print("all groups have their replicas")
 
 
-def _ask(first: Json, token: str, timeout_s: float, body: Json | None = None) -> Json:
+def _ask(first: Json, login: AdminLogin, timeout_s: float, body: Json | None = None) -> Json:
     """The answer of the controller's leader, wherever it is by now. Raises CliError with its words."""
     leader = first["controller"]["leader"]
     address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
@@ -94,9 +97,9 @@ def _ask(first: Json, token: str, timeout_s: float, body: Json | None = None) ->
         raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
     for _ in range(LEADERS_MAX):
         if body is None:
-            status, answer = get_json(address, PATH, token, timeout_s)
+            status, answer = get_json(address, PATH, login, timeout_s)
         else:
-            status, answer = post_json(address, PATH, token, COMMIT_TIMEOUT_S, body)
+            status, answer = post_json(address, PATH, login, COMMIT_TIMEOUT_S, body)
         if status == 200:
             return answer
         if status != 421:
@@ -136,12 +139,12 @@ def _progress(document: Json) -> str:
     return said + (f": {document['reason']}" if document["reason"] else "")
 
 
-def _done(addresses: list[str], token: str, timeout_s: float, until_s: float) -> bool:
+def _done(addresses: list[str], login: AdminLogin, timeout_s: float, until_s: float) -> bool:
     """Wait until all is done, telling what is left when that changes."""
     told = ""
     while time.monotonic() < until_s:
         try:
-            document = _ask(first_status(addresses, token, timeout_s), token, timeout_s)
+            document = _ask(first_status(addresses, login, timeout_s), login, timeout_s)
             if document["done"]:
                 return True
             said = _progress(document)

@@ -13,12 +13,14 @@ from typing import Annotated
 import typer
 
 from muster_coordinator.cli.admin_client import Json, ask_admin, post_json
+from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.cluster import access, first_status
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_ADMIN_TIMEOUT_S,
     Admin,
+    AdminConfig,
     AdminTimeout,
     DevFolder,
     Output,
@@ -54,6 +56,7 @@ def stopped_entries(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     group: Annotated[
         int | None, typer.Option("--group", min=0, help="Only this Raft group, with the entry's data.")
     ] = None,
@@ -61,11 +64,11 @@ def stopped_entries(
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Show the committed entries that replicas could not apply, so that they stopped there."""
-    addresses, token = access(admin, token_file, dev)
+    addresses, login = access(admin, token_file, dev, config)
     silent: list[int] = []
-    rows = _said(addresses, token, timeout, silent)
+    rows = _said(addresses, login, timeout, silent)
     if group is not None:
-        rows = [{**row, **_data(row, token, timeout)} for row in rows if row["group"] == group]
+        rows = [{**row, **_data(row, login, timeout)} for row in rows if row["group"] == group]
     emit(rows, _COLUMNS, output)
     if output is Format.TABLE:
         for row in rows:
@@ -83,14 +86,15 @@ def skip_entry(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, print what would be done.")] = False,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Skip an entry that a majority of the replicas could not apply. The change that it makes is lost."""
     if len(sha256) < SHA256_CHARS_MIN:
         raise CliError(Exit.USAGE, f"give at least {SHA256_CHARS_MIN} characters of the hash")
-    addresses, token = access(admin, token_file, dev)
-    rows = _said(addresses, token, timeout, [])
+    addresses, login = access(admin, token_file, dev, config)
+    rows = _said(addresses, login, timeout, [])
     meant = [row for row in rows if (row["group"], row["index"]) == (group, index) and row["sha256"].startswith(sha256)]
     if not meant or len({row["sha256"] for row in meant}) > 1:
         raise CliError(Exit.REFUSED, f"no replica stopped at entry {index} of Raft group {group} with this hash")
@@ -101,18 +105,18 @@ def skip_entry(
     if not execute:
         print(f"replicas {where} of {voters} stopped at it and would skip it; --execute does it")
         return
-    _ask(meant, token)
+    _ask(meant, login)
     print(f"agreed: entry {index} of Raft group {group} is skipped. Restart every replica, one after the other.")
 
 
-def _ask(meant: Sequence[Json], token: str) -> None:
+def _ask(meant: Sequence[Json], login: AdminLogin) -> None:
     """Ask one replica after the other, as the leader is unknown. Raises CliError with the last one's answer."""
     named = {key: meant[0][key] for key in ("group", "index", "term", "sha256")}
     consents = [{key: row[key] for key in ("broker", "index", "term", "sha256")} for row in meant]
     failure = CliError(Exit.UNREACHABLE, "no replica answers")
     for row in meant:
         try:
-            status, answer = post_json(row["admin"], "/v1/skip", token, SKIP_TIMEOUT_S, {**named, "consents": consents})
+            status, answer = post_json(row["admin"], "/v1/skip", login, SKIP_TIMEOUT_S, {**named, "consents": consents})
         except CliError as error:
             failure = error
             continue
@@ -122,15 +126,15 @@ def _ask(meant: Sequence[Json], token: str) -> None:
     raise failure
 
 
-def _said(addresses: Sequence[str], token: str, timeout_s: float, silent: list[int]) -> list[Json]:
+def _said(addresses: Sequence[str], login: AdminLogin, timeout_s: float, silent: list[int]) -> list[Json]:
     """The entries at which replicas stopped; brokers that do not answer are added to `silent`."""
     rows: list[Json] = []
-    for broker in first_status(addresses, token, timeout_s)["brokers"]:
+    for broker in first_status(addresses, login, timeout_s)["brokers"]:
         number, address = broker["broker"], broker["admin"]
         try:
             if not address:
                 raise CliError(Exit.UNREACHABLE, "it has not registered an admin address")
-            entries = ask_admin(address, "/v1/stopped-entries", token, timeout_s)["entries"]
+            entries = ask_admin(address, "/v1/stopped-entries", login, timeout_s)["entries"]
         except CliError as error:
             note(f"the state of replica {number} is unknown: {error}")
             silent.append(number)
@@ -139,8 +143,8 @@ def _said(addresses: Sequence[str], token: str, timeout_s: float, silent: list[i
     return rows
 
 
-def _data(row: Mapping[str, object], token: str, timeout_s: float) -> Json:
-    return ask_admin(str(row["admin"]), f"/v1/stopped-entries/{row['group']}", token, timeout_s)
+def _data(row: Mapping[str, object], login: AdminLogin, timeout_s: float) -> Json:
+    return ask_admin(str(row["admin"]), f"/v1/stopped-entries/{row['group']}", login, timeout_s)
 
 
 def _dump(data: bytes) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from muster_coordinator.cli.admin_client import Json, get_json, read_token
+from muster_coordinator.cli.admin_client import Json, get_json
+from muster_coordinator.cli.admin_login import AdminLogin, read_token
 from muster_coordinator.cli.dev_layout import ADMIN_PORTS, HOST, DevLayout
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.port_block import FIRST_BASE, STEP, PortBlock
@@ -45,7 +46,7 @@ class DemoCluster:
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
         self._dead: set[int] = set()
-        self._token = ""
+        self._login = AdminLogin()
 
     @property
     def bootstrap(self) -> str:
@@ -70,7 +71,7 @@ class DemoCluster:
             supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._supervisor = supervisor
         self._wait_until_ready(supervisor)
-        self._token = read_token(layout.token_file)
+        self._login = AdminLogin(read_token(layout.token_file))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop()
@@ -85,7 +86,7 @@ class DemoCluster:
                 continue
             asked.append(address)
             try:
-                status, document = get_json(address, f"/v1/groups/{name}", self._token, ADMIN_TIMEOUT_S)
+                status, document = get_json(address, f"/v1/groups/{name}", self._login, ADMIN_TIMEOUT_S)
             except CliError:
                 continue
             if status == 200:
@@ -110,7 +111,7 @@ class DemoCluster:
     def is_ready(self, replica: int) -> bool:
         """Whether the replica reports that it is ready."""
         try:
-            status, document = get_json(self._admin(replica), "/v1/status", self._token, ADMIN_TIMEOUT_S)
+            status, document = get_json(self._admin(replica), "/v1/status", self._login, ADMIN_TIMEOUT_S)
         except CliError:
             return False
         if status != 200 or not document["ready"]:
