@@ -102,15 +102,19 @@ class SecureDev:
         exec(self.printed(family), made)
         return dict(made["settings"])
 
+    def quiet(self) -> dict[str, Any]:
+        """Those of librdkafka, and nothing on standard error while brokers are away."""
+        return self.settings("confluent-kafka") | {"error_cb": lambda _: None, "log_level": 0}
+
 
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureDev]:
     it = SecureDev(tmp_path_factory.mktemp("secure"))
     try:
         it.start(readme_lines()[0])
-        made = AdminClient(it.settings("confluent-kafka"))
+        made = AdminClient(it.quiet())
         made.create_topics([NewTopic("t", 1, 3)])["t"].result(30)
-        producer = Producer(it.settings("confluent-kafka"))
+        producer = Producer(it.quiet())
         failed: list[object] = []
         for number in range(RECORDS):
             producer.produce("t", str(number), on_delivery=lambda error, _: error and failed.append(error))
@@ -138,7 +142,7 @@ def test_the_lines_of_the_readme(dev: SecureDev) -> None:
 
 
 def test_librdkafka(dev: SecureDev) -> None:
-    consumer = Consumer(dev.settings("confluent-kafka") | {"group.id": "librdkafka", "auto.offset.reset": "earliest"})
+    consumer = Consumer(dev.quiet() | {"group.id": "librdkafka", "auto.offset.reset": "earliest"})
     found: list[bytes | None] = []
     try:
         consumer.subscribe(["t"])
@@ -195,13 +199,14 @@ def test_java_loads_the_truststore(dev: SecureDev) -> None:
 
 
 def test_what_was_not_allowed_is_denied_and_nobody_gets_in_unknown(dev: SecureDev) -> None:
-    settings = dev.settings("confluent-kafka")
+    settings = dev.quiet()
+    application = AdminClient(settings)
     with pytest.raises(KafkaException) as error:
-        AdminClient(settings).delete_topics(["t"])["t"].result(30)
+        application.delete_topics(["t"])["t"].result(30)
     assert error.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     denied = dev.run(".venv/bin/muster user list --config muster-secure/secure/app.properties")
     assert denied.returncode == 1, denied.stderr
-    wrong = dict(settings, **{"sasl.password": "wrong", "error_cb": lambda _: None, "log_level": 0})
+    wrong = settings | {"sasl.password": "wrong"}
     with pytest.raises(KafkaException):
         AdminClient(wrong).list_topics(timeout=5)
     without = dev.run(".venv/bin/muster cluster status --token-file muster-secure/admin-token")
@@ -219,7 +224,7 @@ def test_a_broker_joins_and_a_second_start_keeps_ca_and_users(dev: SecureDev) ->
     status = dev.run(".venv/bin/muster cluster status --dev ./muster-secure -o json")
     assert status.returncode == 0, status.stderr
     assert {row["broker"] for row in json.loads(status.stdout)["replicas"]} == {0, 1, 2, 3}
-    consumer = Consumer(dev.settings("confluent-kafka") | {"group.id": "again", "auto.offset.reset": "earliest"})
+    consumer = Consumer(dev.quiet() | {"group.id": "again", "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe(["t"])
         wait_until("a record is read", lambda: consumer.poll(0.5), GO_ON_S, every=0)

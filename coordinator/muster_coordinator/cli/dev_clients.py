@@ -67,7 +67,7 @@ def _login(user: str, password: str) -> dict[str, str]:
 
 def client_text(access: Access) -> str:
     """What is printed."""
-    password = f'open("{access.file("app.password")}").read().strip()'
+    password = f'Path("{access.file("app.password")}").read_text().strip()'
     seeds = ", ".join(f'"{one}"' for one in access.bootstrap.split(","))
     return f"""\
 The cluster is closed: TLS, SCRAM, ACLs. Its users are {ADMIN}, who may do everything, and {APP}, who may read and write
@@ -83,6 +83,7 @@ librdkafka, kcat:
   kcat -F {access.file("app-librdkafka.properties")} -L
 
 confluent-kafka:
+  from pathlib import Path
   settings = {{
       "bootstrap.servers": "{access.bootstrap}",
       "security.protocol": "SASL_SSL",
@@ -93,6 +94,7 @@ confluent-kafka:
   }}
 
 kafka-python:
+  from pathlib import Path
   settings = dict(
       bootstrap_servers=[{seeds}],
       security_protocol="SASL_SSL",
@@ -104,6 +106,7 @@ kafka-python:
 
 aiokafka:
   import ssl
+  from pathlib import Path
   settings = dict(
       bootstrap_servers=[{seeds}],
       security_protocol="SASL_SSL",
