@@ -11,10 +11,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.dev import _close
-from muster_coordinator.cli.dev_certificates import RENEWED_BEFORE_DAYS, SERVER_DAYS, lasts
 from muster_coordinator.cli.dev_clients import PASSWORD_OF_TRUSTSTORE
 from muster_coordinator.cli.dev_layout import DevLayout
 from muster_coordinator.links.peer_auth import Method
+from muster_coordinator.runtime.tls_authority import RENEWED_BEFORE_DAYS, SERVER_DAYS, lasts
 from muster_coordinator.runtime.tls_files import read_material
 from muster_coordinator.security.certificates import problem_of
 from muster_coordinator.security.protocol import SecurityProtocol

@@ -57,7 +57,7 @@ class SecureFolder:
 
     def make(self, now: dt.datetime) -> None:
         """Make what is not there yet, and a certificate that does not last any more. Raises OSError, ValueError."""
-        from muster_coordinator.cli.dev_certificates import Authority, lasts
+        from muster_coordinator.runtime.tls_authority import Authority, lasts
 
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for user in (ADMIN, APP):
