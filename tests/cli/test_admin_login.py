@@ -158,7 +158,6 @@ def test_a_folder_of_dev_says_it_all(tmp_path: Path) -> None:
         (["muster.admin.tls=canary"], "muster.admin.tls must be true or false"),
         (["muster.admin.token=canary"], "unknown key muster.admin.token;"),
         (["security.protocol=SSL", "ssl.keystore.location=/x", "ssl.keystore.type=JKS"], "these commands read PEM"),
-        (["security.protocol=SSL", "ssl.endpoint.identification.algorithm="], "the name of a server is always"),
         (["security.protocol=SSL", "ssl.truststore.location=/nowhere"], "/nowhere: no certificates to trust"),
         (["muster.admin.token.file=/nowhere"], "cannot read the token file /nowhere"),
         (["x=${env:MUSTER_NOT_SET_ANYWHERE}"], "is not set"),
