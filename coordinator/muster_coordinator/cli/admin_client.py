@@ -13,6 +13,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Largest answer that is read. /v1/partitions of 2,000 Raft groups takes about 1 MiB."""
 
 Json = dict[str, Any]
+_CLOSED = (ConnectionResetError, BrokenPipeError, http.client.BadStatusLine, ssl.SSLEOFError)
+"""How it looks when the other side has ended the connection."""
 
 
 def get_json(address: str, path: str, login: AdminLogin, timeout_s: float) -> tuple[int, Json]:
@@ -60,16 +62,23 @@ def _sentence(error: Exception, login: AdminLogin) -> str:
     """What is wrong, and of TLS what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"has a certificate that is not trusted ({error.verify_message}): name its CA by ssl.truststore.location"
+    if isinstance(error, _CLOSED):
+        # With TLS 1.3 a client learns only after its handshake that it should have shown a certificate, or not at all.
+        if login.tls is None:
+            return (
+                "closed the connection unanswered: if its admin API is https, give --config with security.protocol=SSL"
+            )
+        return (
+            "closed the connection unanswered: if it asks for a client certificate, name one by ssl.keystore.location "
+            "in --config"
+        )
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or ""
-        if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason:
+        said = error.reason or ""
+        if "CERTIFICATE_REQUIRED" in said or "HANDSHAKE_FAILURE" in said:
             return "asks for a client certificate: name one by ssl.keystore.location in --config"
-        if "ALERT" in reason:
-            return f"does not take the client's certificate ({reason.lower().replace('_', ' ')})"
+        if "ALERT" in said:
+            return f"does not take the client's certificate ({said.lower().replace('_', ' ')})"
         return "does not speak TLS: write muster.admin.tls=false in --config if it is to be plain HTTP"
-    closed = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | http.client.BadStatusLine)
-    if closed and login.tls is None:
-        return "closed the connection unanswered: if its admin API is https, give --config with security.protocol=SSL"
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     return f"does not answer: {reason}"
 
