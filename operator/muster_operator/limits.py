@@ -102,6 +102,15 @@ once."""
 KAFKA_BATCH_MAX: Final = 200
 KAFKA_CALL_TIMEOUT_S: Final = 30.0
 """Time-out of one batch with all its parts: a backstop behind the client's own time-outs."""
+KAFKA_DIAGNOSIS_TIMEOUT_MS: Final = 4_000
+"""Time to find out why a secured cluster lets the operator not in."""
+KAFKA_SASL_MESSAGES_MAX: Final = 5
+KAFKA_SASL_BYTES_MAX: Final = 64 * 1024
+"""Messages of one authentication, and the longest answer to one, as far as `diagnosis` goes."""
+LOGIN_AGE_MAX_MS: Final = 60_000
+"""A Secret with a login is read again after this time, and at once after a cluster did not take the login."""
+LOGIN_SECRETS_MAX: Final = 10_000
+"""Secrets with logins whose content is remembered."""
 KAFKA_IDLE_MS: Final = 120_000
 KAFKA_PARTITIONS_MAX: Final = 20_000
 """Partitions of one group whose offsets are requested; beyond it lag is Unknown."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
 Manifest = Mapping[str, Any]
@@ -133,8 +134,8 @@ class Kafka(Protocol):
     """Kafka's protocol, through kafka-python. Each call is bounded in time; `group` does not raise for a cluster that
     does not answer."""
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown: ...
+    async def group(self, *, bootstrap: Where, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown: ...
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+    async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         """Remove exactly these members: one that holds the instance id under another member id stays."""
         ...

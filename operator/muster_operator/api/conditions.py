@@ -170,6 +170,15 @@ class Reason(Word):
     REACHABLE = "Reachable", "The coordinator answered."
     UNREACHABLE = "Unreachable", "No address of the cluster answered in time."
     AUTHORIZATION_FAILED = "AuthorizationFailed", "The cluster does not authorize the operator to read the group."
+    SECRET_NOT_FOUND = "SecretNotFound", "A Secret that the object names does not exist."
+    SECRET_UNUSABLE = "SecretUnusable", "A Secret lacks a key, or what it has cannot be used; the message says what."
+    AUTHENTICATION_FAILED = "AuthenticationFailed", "The cluster does not take the login of the Secret."
+    MECHANISM_NOT_OFFERED = "MechanismNotOffered", "The cluster's listener does not offer this `authentication.type`."
+    CERTIFICATE_NOT_TRUSTED = (
+        "CertificateNotTrusted",
+        "The cluster's certificate is of another authority, of another host, or out of date.",
+    )
+    TLS_FAILED = "TlsFailed", "The TLS handshake ended early: no TLS there, or a client certificate is wanted."
     CLUSTER_NOT_FOUND = "ClusterNotFound", "There is no CoordinatorCluster of the name in `clusterRef`."
     CLUSTER_NOT_READY = "ClusterNotReady", "The CoordinatorCluster has no Ready coordinator yet."
     MEMBERS_STATIC = "MembersStatic", "Every member joined with its pod's name as group.instance.id."

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from muster_operator.api.client_access import AUTHENTICATION_TEXT, TLS_TEXT, Access, Authentication, Tls
 from muster_operator.api.consumer_template import ConsumerTemplate
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.kind import GROUP_NAME_LENGTH_MAX, parse_spec
@@ -24,6 +25,8 @@ ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 COMPARED_ADDRESSES_MAX: Final = 16
 """Number of parts of `bootstrapServers` that a rule compares, the last one holding the rest: it bounds the rule's
 cost."""
+CLIENT_VOLUME: Final = "muster-client"
+"""How the names of the volumes with a client's Secrets begin."""
 FORMER_DEFAULT: Final = 1
 """Former default of `replicas`, also without anything to scale: objects stored with it stay valid."""
 ASSIGNOR_ALIASES: Final = {"round_robin": "roundrobin", "cooperative_sticky": "cooperative-sticky"}
@@ -140,6 +143,17 @@ class GroupSpec:
             " set the other",
             holds=None,
         ),
+        *Access.RULES,
+        Rule(
+            cel="(!has(self.tls) && !has(self.authentication)) || !has(self.template) || !has(self.template.volumes)"
+            f" || self.template.volumes.all(one, !one.name.startsWith('{CLIENT_VOLUME}'))",
+            message=f"`volumes` may not have names that begin with `{CLIENT_VOLUME}` beside `tls` or `authentication`",
+            holds=lambda spec: (
+                (spec.tls is None and spec.authentication is None)
+                or spec.template is None
+                or not any(str(one["name"]).startswith(CLIENT_VOLUME) for one in spec.template.volumes or ())
+            ),
+        ),
     )
 
     cluster_ref: ClusterRef | None = spec_field(
@@ -197,6 +211,13 @@ class GroupSpec:
     rollout: Rollout = spec_field(Record(Rollout), "How pods are replaced.", default={})
     paused: bool = spec_field(
         Boolean(), "Only report: neither the pods nor the group's members are changed.", default=False
+    )
+    tls: Tls | None = spec_field(
+        Record(Tls), f"{TLS_TEXT} Used by the operator's own look at the group, and given to the pods of a `template`."
+    )
+    authentication: Authentication | None = spec_field(
+        Record(Authentication),
+        f"{AUTHENTICATION_TEXT} Used by the operator's own look at the group, and given to the pods of a `template`.",
     )
 
     @property

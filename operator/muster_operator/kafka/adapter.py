@@ -21,11 +21,12 @@ import kafka.errors
 
 from muster_operator.errors import OperatorError, Transient
 from muster_operator.kafka import questions
-from muster_operator.kafka.clients import Clients, nobody
+from muster_operator.kafka.clients import Clients
 from muster_operator.kafka.decode import MOVED
 from muster_operator.kafka.turns import Turns
 from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_CALLS_MAX
 from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
 Answer = ObservedGroup | Unknown
@@ -47,15 +48,15 @@ class KafkaAdapter:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._pool = ThreadPoolExecutor(KAFKA_CALLS_MAX, thread_name_prefix="kafka")
-        self._turns: Turns[str, asyncio.Future[bool]] = Turns()
-        self._queues: dict[str, _ClusterQueue] = {}
+        self._turns: Turns[Where, asyncio.Future[bool]] = Turns()
+        self._queues: dict[Where, _ClusterQueue] = {}
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> Answer:
+    async def group(self, *, bootstrap: Where, group_id: str, topics: Sequence[str]) -> Answer:
         """State, members, offsets and log end offsets of one group, from a batch with others of the same cluster."""
         silent = self._clients.silent(bootstrap)
         known = self._queues.get(bootstrap)
         if silent and (known is not None or self._clients.resting(bootstrap)):
-            return _unknown(nobody(bootstrap))
+            return _unknown(self._clients.why_silent(bootstrap))
         queue = self._queues.setdefault(bootstrap, _ClusterQueue())
         queue.topics.setdefault(group_id, set()).update(topics)
         answer = queue.waiting.get(group_id)
@@ -67,10 +68,10 @@ class KafkaAdapter:
         if silent and crowded:
             # No caller awaits this one: the queue learns from it whether the cluster answers again.
             answer.add_done_callback(_noticed)
-            return _unknown(nobody(bootstrap))
+            return _unknown(self._clients.why_silent(bootstrap))
         return await asyncio.shield(answer)
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+    async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         """Raises Transient or Refused. After a time-out the outcome is unknown; a repeated call is harmless."""
         await self._blocking(bootstrap, lambda: self._remove(bootstrap, group_id, members))
 
@@ -82,7 +83,7 @@ class KafkaAdapter:
                 await asyncio.gather(queue.task, return_exceptions=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _drain(self, bootstrap: str, queue: _ClusterQueue) -> None:
+    async def _drain(self, bootstrap: Where, queue: _ClusterQueue) -> None:
         try:
             while queue.waiting:
                 batch = list(queue.waiting)[:KAFKA_BATCH_MAX]
@@ -102,13 +103,13 @@ class KafkaAdapter:
             if not queue.waiting:
                 self._queues.pop(bootstrap, None)
 
-    async def _ask(self, bootstrap: str, wanted: dict[str, set[str]]) -> dict[str, Answer]:
+    async def _ask(self, bootstrap: Where, wanted: dict[str, set[str]]) -> dict[str, Answer]:
         try:
             return await self._blocking(bootstrap, lambda: self._groups(bootstrap, wanted))
         except OperatorError as error:
             return dict.fromkeys(wanted, _unknown(error))
 
-    async def _blocking(self, bootstrap: str, call: Callable[[], Result]) -> Result:
+    async def _blocking(self, bootstrap: Where, call: Callable[[], Result]) -> Result:
         """Run `call` on a thread when it is this cluster's turn."""
         loop = asyncio.get_running_loop()
         running = await self._started(bootstrap, call)
@@ -119,7 +120,7 @@ class KafkaAdapter:
             loop.run_in_executor(None, self._clients.failed, bootstrap)  # ends the call that hangs
             raise Transient("KafkaSilent", f"{bootstrap} does not answer in time") from None
 
-    async def _started(self, bootstrap: str, call: Callable[[], Result]) -> "Future[Result]":
+    async def _started(self, bootstrap: Where, call: Callable[[], Result]) -> "Future[Result]":
         """The turn ends when the thread's work ends, not at the caller's time-out: there are as many threads as
         turns."""
         loop = asyncio.get_running_loop()
@@ -153,11 +154,14 @@ class KafkaAdapter:
         self._turns.end(unproven=unproven)
         self._grant()
 
-    def _groups(self, bootstrap: str, wanted: dict[str, set[str]]) -> dict[str, Answer]:
+    def _groups(self, bootstrap: Where, wanted: dict[str, set[str]]) -> dict[str, Answer]:
         self._clients.drop_idle()
         with self._clients.use(bootstrap) as admin:
             try:
                 answers = questions.groups(admin, wanted)
+            except kafka.errors.AuthorizationError as error:
+                message = f"the operator's user may not ask about the group: {type(error).__name__}"
+                raise Transient("AuthorizationFailed", message) from None
             except (kafka.errors.KafkaError, RuntimeError) as error:  # RuntimeError: another thread dropped the client
                 self._clients.failed(bootstrap)
                 raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
@@ -165,7 +169,7 @@ class KafkaAdapter:
                 self._clients.drop(bootstrap)
             return answers
 
-    def _remove(self, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+    def _remove(self, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         with self._clients.use(bootstrap) as admin:
             try:
                 questions.remove_members(admin, group_id, members)

@@ -9,6 +9,7 @@ from muster_operator.api import consumer_env as env
 from muster_operator.api.consumer_template import ConsumerTemplate
 from muster_operator.api.group import GroupSpec
 from muster_operator.naming import CONSUMER, RESTART_ANNOTATION, labels, selector
+from muster_operator.resources import client_login
 from muster_operator.resources.coordinator_pod import spread_constraints
 from muster_operator.resources.owned import Manifest
 from muster_operator.world.views import OwnerView
@@ -49,7 +50,7 @@ def _container(spec: GroupSpec, asked: ConsumerTemplate, bootstrap: str) -> Mani
     found: Manifest = {
         "name": CONSUMER,
         "image": asked.image,
-        "env": [*environment(spec, bootstrap), *asked.env],
+        "env": [*environment(spec, bootstrap), *client_login.environment(spec), *asked.env],
         "securityContext": dict(asked.container_security_context),
     }
     optional = {
@@ -63,7 +64,7 @@ def _container(spec: GroupSpec, asked: ConsumerTemplate, bootstrap: str) -> Mani
         "livenessProbe": asked.liveness_probe,
         "readinessProbe": asked.readiness_probe,
         "lifecycle": asked.lifecycle,
-        "volumeMounts": asked.volume_mounts,
+        "volumeMounts": (*(asked.volume_mounts or ()), *client_login.mounts(spec)),
     }
     return found | _given(optional)
 
@@ -89,7 +90,7 @@ def template(owner: OwnerView, spec: GroupSpec, asked: ConsumerTemplate, *, boot
         "tolerations": asked.tolerations,
         "priorityClassName": asked.priority_class_name,
         "initContainers": asked.init_containers,
-        "volumes": asked.volumes,
+        "volumes": (*(asked.volumes or ()), *client_login.volumes(spec)),
         "topologySpreadConstraints": spread_constraints(
             asked.topology_spread_constraints, selector(component=CONSUMER, instance=owner.name), ()
         ),

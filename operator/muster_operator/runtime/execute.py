@@ -56,6 +56,7 @@ from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
 from muster_operator.runtime.replacing import Replacing
 from muster_operator.runtime.settled import Settled
+from muster_operator.world.login import Where
 
 _log = logging.getLogger("muster.operator.execute")
 Object = Mapping[str, Any]
@@ -73,7 +74,7 @@ class Target:
     uid: str
     generation: int
     access: Access | None = None
-    bootstrap: str | None = None
+    bootstrap: Where | None = None
 
 
 @dataclass(slots=True)

@@ -22,6 +22,8 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.world.group import GroupWorld, Leaver
+from muster_operator.world.login import Where
+from muster_operator.world.views import Unknown
 
 _log = logging.getLogger("muster.operator.farewells")
 _LEEWAY_MS = 30_000
@@ -34,7 +36,7 @@ class _Known:
 
     uid: str
     group_id: str
-    bootstrap: str
+    bootstrap: Where
     listed_ms: int
     """How long a member may stay listed after its object was deleted."""
     records: dict[str, Record] = field(default_factory=dict)
@@ -54,11 +56,12 @@ class Farewells:
         if found is None or template is None:
             self._known.pop(key, None)
             return
-        if not isinstance(world.bootstrap, str):
+        where = world.where
+        if isinstance(where, Unknown):
             return
         listed_s = template.termination_grace_period_seconds + world.spec.session.timeout_seconds
         self._known[key] = _Known(
-            uid=world.owner.uid, group_id=world.spec.group_id, bootstrap=world.bootstrap,
+            uid=world.owner.uid, group_id=world.spec.group_id, bootstrap=where,
             listed_ms=listed_s * 1_000 + _LEEWAY_MS, records=found,
         )  # fmt: skip
 

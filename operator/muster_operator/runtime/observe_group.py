@@ -17,10 +17,12 @@ from muster_operator.plan.rivals import elder_of, workload_elder_of
 from muster_operator.ports import Admin, Clock, Kafka
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.logins import Logins
 from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset
 from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.group import GroupWorld, ObservedGroup
+from muster_operator.world.login import where
 from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
@@ -36,17 +38,21 @@ async def observe_group(
     kafka: Kafka,
     clock: Clock,
     referenced: Referenced,
+    logins: Logins,
 ) -> GroupWorld:
     """Raises InvalidObject (the spec), Transient (the workload of `workloadRef` too) or Refused (the cluster's Secret
     could not be read)."""
     owner = owner_view(live)
     spec = parse_group(live)
     bootstrap = bootstrap_of(spec, key.namespace, cache)
+    login = await logins.of(key.namespace, spec)
+    cluster = where(bootstrap, login)
     group: ObservedGroup | Unknown
-    if isinstance(bootstrap, Unknown):
-        group = bootstrap
+    if isinstance(cluster, Unknown):
+        group = cluster
     else:
-        group = await kafka.group(bootstrap=bootstrap, group_id=spec.group_id, topics=spec.topics)
+        group = await kafka.group(bootstrap=cluster, group_id=spec.group_id, topics=spec.topics)
+        logins.distrust(key.namespace, spec, group)
         if isinstance(group, ObservedGroup) and spec.cluster_ref is not None:
             group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
     # After the coordinator's answer: a pod that came back in between must not be taken for gone.
@@ -56,6 +62,7 @@ async def observe_group(
         owner=owner,
         spec=spec,
         bootstrap=bootstrap,
+        login=login,
         statefulset=seen.statefulset if ref else owned_statefulset(key, owner.uid, cache, cache.pods(key)),
         children=cache.children(key, owner.uid),
         group=group,

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 from muster_operator.ports import Kafka
 from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
 Aside = Callable[[], AbstractContextManager[None]]
@@ -21,10 +22,10 @@ class PatientKafka:
         self._kafka = kafka
         self._aside = aside
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
+    async def group(self, *, bootstrap: Where, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         with self._aside():
             return await self._kafka.group(bootstrap=bootstrap, group_id=group_id, topics=topics)
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+    async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         with self._aside():
             await self._kafka.remove_members(bootstrap=bootstrap, group_id=group_id, members=members)

@@ -48,6 +48,7 @@ from muster_operator.runtime.failure import with_failure, with_refused_leave, wi
 from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_metrics import LagMetrics
+from muster_operator.runtime.logins import Logins
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
@@ -109,6 +110,7 @@ class Reconciler:
         self._cache, self._clock, self._rand, self._metrics = cache, clock, rand, metrics
         self._recorder = recorder
         self._tokens = Tokens(kube, clock)
+        self._logins = Logins(kube, clock)
         self._referenced = Referenced(kube, clock)
         self._settings = settings
         self._settled = Settled()
@@ -198,11 +200,12 @@ class Reconciler:
             return self._in_turn(one.key, cluster), dataclasses.replace(target, access=seen.access)
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
-            clock=self._clock, referenced=self._referenced,
+            clock=self._clock, referenced=self._referenced, logins=self._logins,
         )  # fmt: skip
         self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
         self._farewells.saw(one.key, world)
-        bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
+        where = world.where
+        bootstrap = None if isinstance(where, Unknown) else where
         world = dataclasses.replace(world, children=self._intended(world.children))
         return world, dataclasses.replace(target, bootstrap=bootstrap)
 

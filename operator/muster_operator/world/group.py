@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster_operator.api.group import GroupSpec
+from muster_operator.world.login import Login, Where, where
 from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 
@@ -72,6 +73,13 @@ class GroupWorld:
     """The workload in `workloadRef`; None: there is no `workloadRef`."""
     workload_elder: str | None = None
     """`namespace/name` of an older ConsumerGroup that refers to the same workload and alone may scale it."""
+    login: Login | Unknown | None = None
+    """Of the operator's own look; None: the cluster is open. Pods get it by reference, never from here."""
+
+    @property
+    def where(self) -> Where | Unknown:
+        """The group's cluster, as it is asked."""
+        return where(self.bootstrap, self.login)
 
     @property
     def pods(self) -> tuple[PodView, ...]:

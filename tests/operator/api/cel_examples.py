@@ -172,6 +172,12 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     ),
     _cg("`workloadRef` may not change", {"workloadRef": WORKLOAD}, old={"template": TEMPLATE}),
     _cg("`workloadRef` may not change", {"template": TEMPLATE}, old={"workloadRef": WORKLOAD}),
+    _cg("`tls` must be set with this `authentication`", {"authentication": {"type": "plain", "secret": {"name": "s"}}}),
+    _cg("`tls` must be set with this `authentication`", {"authentication": {"type": "tls", "secret": {"name": "s"}}}),
+    _cg(
+        "`volumes` may not have names that begin",
+        {"tls": {}, **_template(volumes=[{"name": "muster-client-ca", "emptyDir": {}}])},
+    ),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
     _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),

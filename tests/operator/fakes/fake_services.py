@@ -13,6 +13,7 @@ from muster_operator import naming
 from muster_operator.errors import OperatorError, Refused
 from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
 from muster_operator.world.group import Leaver, MemberView, ObservedGroup
+from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
 from tests.operator.fakes.fake_kube import FakeKube
@@ -204,9 +205,12 @@ class FakeKafka:
         self.asked = 0
         self.removed: list[tuple[str, tuple[str, ...]]] = []
         """Instance ids that were asked to be removed."""
+        self.where: Where | None = None
+        """The cluster of the last question."""
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
+    async def group(self, *, bootstrap: Where, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         self.asked += 1
+        self.where = bootstrap
         nothing = Unknown(reason="BootstrapUnreachable", message=f"no broker answers at {bootstrap}")
         view = self.groups.get(group_id, nothing)
         if isinstance(view, ObservedGroup):
@@ -223,7 +227,7 @@ class FakeKafka:
                 return dataclasses.replace(member, host=(live.get("status") or {}).get("podIP") or "")
         return member
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+    async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         self.removed.append((group_id, tuple(one.instance_id for one in members)))
         view = self.groups.get(group_id)
         if isinstance(view, ObservedGroup):
