@@ -241,7 +241,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def dump(client: Client) -> str:
     """What the namespace holds: objects, descriptions of pods, events, ends of logs; at most DUMP_CHARS_MAX."""
-    kinds = "pods,statefulsets,services,endpointslices,pvc,pdb,coordinatorclusters,consumergroups"
+    kinds = "pods,statefulsets,services,endpointslices,pvc,pdb,coordinatorclusters,consumergroups,mt,mu"
     questions = [
         ("get", "pods,statefulsets,services,endpointslices,pvc,pdb", "--output=wide"),
         ("get", kinds, "--output=yaml", "--ignore-not-found"),

@@ -28,9 +28,20 @@ def tell(event: str, **more: object) -> None:
     print(json.dumps({"event": event, "at": round(time.time(), 3), **more}), flush=True)
 
 
+SECURITY = {
+    "security.protocol": "KAFKA_SECURITY_PROTOCOL",
+    "sasl.mechanism": "KAFKA_SASL_MECHANISM",
+    "sasl.username": "KAFKA_SASL_USERNAME",
+    "sasl.password": "KAFKA_SASL_PASSWORD",
+    "ssl.ca.location": "KAFKA_SSL_CA_LOCATION",
+}
+"""Set where the ConsumerGroup has `tls` or `authentication`."""
+
+
 def main() -> int:
     signal.signal(signal.SIGTERM, stop)
-    settings = {
+    security = {key: os.environ[name] for key, name in SECURITY.items() if name in os.environ}
+    settings = security | {
         "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"],
         "group.id": GROUP,
         "client.id": POD,
@@ -44,7 +55,8 @@ def main() -> int:
     if instance:
         settings["group.instance.id"] = instance
     consumer = Consumer(settings)
-    seen = Producer({"bootstrap.servers": settings["bootstrap.servers"], "enable.idempotence": True, "linger.ms": 5})
+    where = security | {"bootstrap.servers": settings["bootstrap.servers"]}
+    seen = Producer({**where, "enable.idempotence": True, "linger.ms": 5})
     consumer.subscribe(
         os.environ["KAFKA_TOPICS"].split(","),
         on_assign=lambda _, given: tell("assigned", partitions=[p.partition for p in given]),

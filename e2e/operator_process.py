@@ -17,7 +17,7 @@ from typing import Any
 
 from e2e.node.client import Client
 
-DEFINITIONS = ("coordinatorclusters", "consumergroups")
+DEFINITIONS = ("coordinatorclusters", "consumergroups", "topics", "users")
 CRDS = Path(__file__).parents[1] / "crds"
 STOP_TIMEOUT_S = 30.0
 UNREACHABLE = "127.0.0.1:1"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from muster_operator.api.kinds import KINDS
 
 from e2e.conftest import missing
 from e2e.fleet import OPERATOR_NAMESPACE, Cluster
@@ -260,7 +261,7 @@ def test_definitions_can_be_left_to_somebody_else(cluster: Client) -> None:
     cluster.kubectl("apply", "--server-side", f"--filename={ROOT / 'crds'}")
     cluster.helm("upgrade", "muster", str(CHART), *IMAGE, "--set=crds.install=false")
     cluster.helm("uninstall", "muster")
-    assert len(cluster.kubectl("get", "crd", "--output=name").split()) == 2
+    assert len(cluster.kubectl("get", "crd", "--output=name").split()) == len(KINDS)
 
 
 def test_pods_pass_the_restricted_level(operator: Client, shared: Cluster) -> None:

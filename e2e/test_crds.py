@@ -373,6 +373,8 @@ def test_an_object_that_nobody_has_seen_says_unknown(place: Client, kind: Kind) 
     place.apply(sample)
     header, row = place.kubectl("get", kind.plural).splitlines()
     shown = {name: row[header.index(name) :].split("  ")[0].strip() for name in header.split()}
-    unknown = {"cc": ["READY", "QUORUM"], "cg": ["STATE", "READY", "LAG", "STATIC"]}[kind.short]
+    unknown = {
+        "cc": ["READY", "QUORUM"], "cg": ["STATE", "READY", "LAG", "STATIC"], "mt": ["APPLIED"], "mu": ["APPLIED"],
+    }[kind.short]  # fmt: skip
     assert {name: shown[name] for name in unknown} == dict.fromkeys(unknown, "Unknown")
     assert kind.short == "cg" or shown["REASON"] == "NotObserved"

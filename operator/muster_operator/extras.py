@@ -8,6 +8,7 @@ import importlib.util
 
 PACKAGES = (
     "aiohttp",
+    "cryptography",
     "kafka",
     "kopf",
     "kubernetes",

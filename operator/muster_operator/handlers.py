@@ -69,6 +69,8 @@ def login(memo: Memo, **_: Untyped) -> kopf.ConnectionInfo:
 
 @kopf.on.event(naming.GROUP, naming.VERSION, "coordinatorclusters", registry=registry)
 @kopf.on.event(naming.GROUP, naming.VERSION, "consumergroups", registry=registry)
+@kopf.on.event(naming.GROUP, naming.VERSION, "topics", registry=registry)
+@kopf.on.event(naming.GROUP, naming.VERSION, "users", registry=registry)
 @kopf.on.event("apps", "v1", "statefulsets", registry=registry)
 @kopf.on.event("", "v1", "services", registry=registry)
 @kopf.on.event("", "v1", "configmaps", registry=registry)

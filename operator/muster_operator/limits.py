@@ -29,7 +29,7 @@ REFUSED_REPLACEMENTS_MAX: Final = 1_000
 NOT_GROWN_MAX: Final = 1_000
 """Volume claims whose refused growth is remembered for BACKOFF_MAX_MS; beyond it the oldest is requested again."""
 KEYS_MAX: Final = 20_000
-"""Distinct keys in the queue: one per CoordinatorCluster and ConsumerGroup. A key that finds no room comes back with a
+"""Distinct keys in the queue: one per object of our kinds. A key that finds no room comes back with a
 resync."""
 
 # Resync, lists and watches.

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.kafka_object import KafkaChange, TopicView, UserView
 from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
@@ -138,4 +139,19 @@ class Kafka(Protocol):
 
     async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         """Remove exactly these members: one that holds the instance id under another member id stays."""
+        ...
+
+    async def topic(self, *, where: Where, name: str) -> TopicView | Unknown | None:
+        """None only if the cluster says that there is no such topic. Raises nothing."""
+        ...
+
+    async def user(
+        self, *, where: Where, name: str, principal: str, credentials: bool, acls: bool, quotas: bool
+    ) -> UserView | Unknown:
+        """What the cluster knows of a user; only what is asked for is asked. Raises nothing."""
+        ...
+
+    async def change(self, *, where: Where, change: KafkaChange, password: str = "") -> None:
+        """Carry out one change; `password` is for `SetPassword` alone. To repeat it is harmless. Raises Transient or
+        Refused."""
         ...

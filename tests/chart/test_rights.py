@@ -43,7 +43,7 @@ def test_no_role_of_the_chart_lists_or_watches_secrets(path: Path) -> None:
 
 def test_the_shipped_rules_read_secrets_by_name_only() -> None:
     rules = yaml.safe_load((ROOT / "charts" / "muster" / "files" / "rules.yaml").read_text())
-    assert [rule["verbs"] for rule in rules if covers_secrets(rule)] == [["create", "get"]]
+    assert [rule["verbs"] for rule in rules if covers_secrets(rule)] == [["create", "delete", "get", "patch"]]
 
 
 def test_secrets_are_watched_by_nobody() -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = ROOT / "operator/muster_operator"
 ALLOWED = {
     "kafka/coordinators.py": {"_manager", "_find_coordinator_ids"},
+    "kafka/quotas.py": {"_manager"},
     "runtime/kopf_watch.py": {"kopf._cogs.structs.references"},
 }
 

@@ -6,8 +6,9 @@ those can be named as it is. Nothing secret is ever part of a spec.
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, Final
 
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.schema import Rule, Text, choice
@@ -81,18 +82,21 @@ class Authentication:
         return SASL_MECHANISMS.get(self.type, "")
 
 
-class Access:
-    """Rules for a spec with the two fields."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.authentication) || self.authentication.type.startsWith('scram') || has(self.tls)",
-            message="`tls` must be set with this `authentication`: a password or token would be sent as it is",
-            holds=lambda spec: (
-                spec.authentication is None or spec.authentication.type.startswith("scram") or spec.tls is not None
-            ),
-        ),
+def access_rule(field: str, read: Callable[[Any], Authentication | None]) -> Rule:
+    """For a spec with `tls` and, as `field`, a login."""
+    return Rule(
+        cel=f"!has(self.{field}) || self.{field}.type.startsWith('scram') || has(self.tls)",
+        message=f"`tls` must be set with this `{field}`: a password or token would be sent as it is",
+        holds=lambda spec: (who := read(spec)) is None or who.type.startswith("scram") or spec.tls is not None,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The two fields of a spec that name Secrets."""
+
+    tls: Tls | None
+    authentication: Authentication | None
 
 
 TLS_TEXT: Final = (

@@ -48,8 +48,18 @@ class GroupCondition(Word):
     PAUSED = "Paused", "Only the status is written."
 
 
+class KafkaObjectCondition(Word):
+    """Condition types of a Topic and of a User."""
+
+    READY = "Ready", "The cluster has it as specified."
+    CLUSTER_REACHABLE = "ClusterReachable", "The cluster answered in this pass."
+    CREDENTIALS_READY = "CredentialsReady", "Of a User: the cluster knows its credentials, and its Secret has them."
+    DEGRADED = "Degraded", "A problem that does not resolve by itself."
+    PAUSED = "Paused", "Only the status is written."
+
+
 class Reason(Word):
-    """Reasons of conditions, decisions and Events of both kinds."""
+    """Reasons of conditions, decisions and Events of all kinds."""
 
     # Both kinds.
     ALL_READY = "AllReady", "Everything wanted exists, Ready and of the wanted revision."
@@ -218,6 +228,24 @@ class Reason(Word):
     RECORDING_PODS = "RecordingPods", "Leaving pods are recorded in the status before they are stopped."
     REMOVING_MEMBERS = "RemovingMembers", "Members whose pods are gone for good are being removed from the group."
     SCALED_TO_ZERO = "ScaledToZero", "`replicas` is 0."
+
+    # Topic and User.
+    APPLIED = "Applied", "The cluster has it as specified."
+    CREATING_TOPIC = "CreatingTopic", "The topic is being created."
+    CHANGING = "Changing", "The cluster is being told what differs from the spec."
+    RECORDING_CHANGES = "RecordingChanges", "What will be set is recorded in the status first."
+    REMOVING = "Removing", "What was made in the cluster is being removed: the object is deleted."
+    NOT_ADOPTED = (
+        "NotAdopted",
+        "It was there before this object and differs from it: annotation muster.dev/adopt says that it is meant.",
+    )
+    NAME_SHARED = "NameShared", "An older object names the same topic or user of the same cluster: it alone is obeyed."
+    FEWER_PARTITIONS = "FewerPartitions", "Kafka cannot take partitions away."
+    REPLICATION_DIFFERS = "ReplicationDiffers", "Replicas of an existing topic are not changed from here."
+    NO_AUTHORIZER = "NoAuthorizer", "There are `acls`, and the cluster has no authorizer that could keep them."
+    CLUSTER_REFUSES = "ClusterRefuses", "The cluster refuses a change; the message has its own words."
+    CREDENTIALS_SET = "CredentialsSet", "The cluster has been given the password in the Secret."
+    CERTIFICATE_YOURS = "CertificateYours", "The certificate of this user is yours to issue; the message says for whom."
 
     # Causes of a rebalance, as far as known.
     SCALED_UP = "ScaledUp", "Consumers were added."

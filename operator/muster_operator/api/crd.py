@@ -62,6 +62,8 @@ def _column(column: Column) -> Json:
 
 
 def root_schema(kind: Kind) -> Json:
+    named = () if kind.name_length_max is None else name_rules(kind.name_length_max)
+    rules = [rule.schema() for rule in (*named, *kind.rules)]
     return {
         "description": kind.text,
         "type": "object",
@@ -77,5 +79,5 @@ def root_schema(kind: Kind) -> Json:
                 "default": kind.unseen,
             },
         },
-        "x-kubernetes-validations": [rule.schema() for rule in (*name_rules(kind.name_length_max), *kind.rules)],
+        **({"x-kubernetes-validations": rules} if rules else {}),
     }

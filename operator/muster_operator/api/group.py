@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from muster_operator.api.client_access import AUTHENTICATION_TEXT, TLS_TEXT, Access, Authentication, Tls
+from muster_operator.api.client_access import AUTHENTICATION_TEXT, TLS_TEXT, Authentication, Tls, access_rule
 from muster_operator.api.consumer_template import ConsumerTemplate
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.kind import GROUP_NAME_LENGTH_MAX, parse_spec
@@ -143,7 +143,7 @@ class GroupSpec:
             " set the other",
             holds=None,
         ),
-        *Access.RULES,
+        access_rule("authentication", lambda spec: spec.authentication),
         Rule(
             cel="(!has(self.tls) && !has(self.authentication)) || !has(self.template) || !has(self.template.volumes)"
             f" || self.template.volumes.all(one, !one.name.startsWith('{CLIENT_VOLUME}'))",

@@ -12,6 +12,8 @@ from muster_operator.api.group_status import GroupStatus
 from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
 from muster_operator.api.schema import Rule
 from muster_operator.api.status import NEVER
+from muster_operator.api.topic import TOPIC_RULES, TopicSpec, TopicStatus
+from muster_operator.api.user import UserSpec, UserStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,8 @@ class Kind:
     status: type
     unseen: Mapping[str, Any]
     """Default of `.status`, for an object that no operator has reconciled yet."""
-    name_length_max: int
+    name_length_max: int | None
+    """None: any name that Kubernetes takes; no child's name is longer."""
     columns: tuple[Column, ...]
     scale: bool
     rules: tuple[Rule, ...] = ()
@@ -132,4 +135,47 @@ CONSUMER_GROUP: Final = Kind(
     scale=True,
     rules=GROUP_RULES,
 )
-KINDS: Final = (COORDINATOR_CLUSTER, CONSUMER_GROUP)
+TOPIC: Final = Kind(
+    kind="Topic",
+    plural="topics",
+    short="mt",
+    text="Topic is a topic of a Kafka cluster, kept as specified.",
+    spec=TopicSpec,
+    spec_text="The wanted state of the topic.",
+    status=TopicStatus,
+    unseen=_unseen("Ready"),
+    name_length_max=None,
+    columns=(
+        Column(name="Applied", path=_condition("Ready"), text="Whether the topic is as specified."),
+        Column(name="Partitions", path=".status.partitions", type="integer", text="Partitions of the topic."),
+        Column(name="Replication", path=".status.replicationFactor", type="integer", text="Replicas of each."),
+        Column(name="Reason", path=_condition("Ready", "reason"), text="Applied, or why it is not."),
+        Column(name="Topic", path=".status.topicName", text="Name of the topic in Kafka.", wide=True),
+        Column(name="Policy", path=".spec.deletionPolicy", text="What becomes of it in the end.", wide=True),
+        _AGE,
+    ),
+    scale=False,
+    rules=TOPIC_RULES,
+)
+USER: Final = Kind(
+    kind="User",
+    plural="users",
+    short="mu",
+    text="User is a user of a Kafka cluster: its credentials, its rights and its quotas, kept as specified.",
+    spec=UserSpec,
+    spec_text="The wanted state of the user.",
+    status=UserStatus,
+    unseen=_unseen("Ready", "CredentialsReady"),
+    name_length_max=None,
+    columns=(
+        Column(name="Applied", path=_condition("Ready"), text="Whether the user is as specified."),
+        Column(name="Credentials", path=_condition("CredentialsReady", "reason"), text="Where they are from."),
+        Column(name="Reason", path=_condition("Ready", "reason"), text="Applied, or why it is not."),
+        Column(name="Principal", path=".status.principal", text="The user as ACLs name it.", wide=True),
+        Column(name="Secret", path=".status.secret", text="Secret with its client settings.", wide=True),
+        Column(name="Policy", path=".spec.deletionPolicy", text="What becomes of it in the end.", wide=True),
+        _AGE,
+    ),
+    scale=False,
+)
+KINDS: Final = (COORDINATOR_CLUSTER, CONSUMER_GROUP, TOPIC, USER)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from muster_operator.api.conditions import ClusterCondition, GroupCondition, Reason, Word
+from muster_operator.api.conditions import ClusterCondition, GroupCondition, KafkaObjectCondition, Reason, Word
 from muster_operator.api.fields import Property, Record, Struct
 from muster_operator.api.kinds import KINDS, Kind
 from muster_operator.api.schema import UNSET, ListOf, Rule, Shape
@@ -118,7 +118,7 @@ def crds_text() -> str:
     lines = [
         "# The custom resources, field by field",
         "",
-        f"`{API_VERSION}`. `kubectl explain cc.spec` and `kubectl explain cg.spec` show the same. Below each",
+        f"`{API_VERSION}`. `kubectl explain cc.spec` (`cg`, `mt`, `mu`) shows the same. Below each",
         "table: what the API server checks beyond types and bounds, with its error messages. Parts of a pod",
         "(affinity, resources, probes, ...) have Kubernetes' own fields and meanings; those of `spec.template` are an",
         "allow-list, written out below its table.",
@@ -153,6 +153,7 @@ def conditions_text() -> str:
         "",
         *_words("Conditions of a CoordinatorCluster", ClusterCondition, "type"),
         *_words("Conditions of a ConsumerGroup", GroupCondition, "type"),
+        *_words("Conditions of a Topic and of a User", KafkaObjectCondition, "type"),
         *_words("Reasons", Reason, "reason"),
     ]
     return "\n".join(lines).rstrip() + "\n"

@@ -8,6 +8,8 @@ starts with its turn: waiting alone never makes an answer `Unknown`.
 `Unknown` means that a request was sent and failed. A cluster that did not answer the last time gets one request at a
 time; its other groups are answered `Unknown` at once, and so is that one request if it would have to wait for its turn:
 a thousand groups of dead clusters must not hold the workers that other groups need.
+
+Topics and users are few requests each and are asked about one by one, in the same turns.
 """
 
 import asyncio
@@ -15,17 +17,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import kafka.errors
 
-from muster_operator.errors import OperatorError, Transient
-from muster_operator.kafka import questions
+from muster_operator.errors import OperatorError, Refused, Transient
+from muster_operator.kafka import changes, questions, topics, users
 from muster_operator.kafka.clients import Clients
 from muster_operator.kafka.decode import MOVED
 from muster_operator.kafka.turns import Turns
 from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_CALLS_MAX
 from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.kafka_object import KafkaChange, TopicView, UserView
 from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
@@ -74,6 +77,47 @@ class KafkaAdapter:
     async def remove_members(self, *, bootstrap: Where, group_id: str, members: Sequence[Leaver]) -> None:
         """Raises Transient or Refused. After a time-out the outcome is unknown; a repeated call is harmless."""
         await self._blocking(bootstrap, lambda: self._remove(bootstrap, group_id, members))
+
+    async def topic(self, *, where: Where, name: str) -> TopicView | Unknown | None:
+        """None only if the cluster says that there is no such topic. Raises nothing."""
+        return await self._look(where, lambda admin: topics.look(admin, name))
+
+    async def user(
+        self, *, where: Where, name: str, principal: str, credentials: bool, acls: bool, quotas: bool
+    ) -> UserView | Unknown:
+        """What the cluster knows of a user, as far as asked. Raises nothing."""
+        return await self._look(
+            where,
+            lambda admin: users.look(admin, name, principal, credentials=credentials, acls=acls, quotas=quotas),
+        )
+
+    async def change(self, *, where: Where, change: KafkaChange, password: str = "") -> None:
+        """Raises Transient or Refused. After a time-out the outcome is unknown; a repeated change is harmless."""
+        if self._clients.resting(where):
+            raise self._clients.why_silent(where)
+        await self._blocking(where, lambda: self._call(where, lambda admin: changes.carry_out(admin, change, password)))
+
+    async def _look(self, where: Where, look: Callable[[Any], Result]) -> Result | Unknown:
+        if self._clients.resting(where):
+            return _unknown(self._clients.why_silent(where))
+        try:
+            return await self._blocking(where, lambda: self._call(where, look))
+        except OperatorError as error:
+            return _unknown(error)
+
+    def _call(self, where: Where, call: Callable[[Any], Result]) -> Result:
+        self._clients.drop_idle()
+        with self._clients.use(where) as admin:
+            try:
+                return call(admin)
+            except kafka.errors.AuthorizationError as error:
+                message = f"the operator's user may not do this: {type(error).__name__}"
+                raise Refused("AuthorizationFailed", message) from None
+            except (kafka.errors.UnsupportedVersionError, kafka.errors.IncompatibleBrokerVersion):
+                raise Refused("ClusterRefuses", f"{where}: the brokers are too old for this request") from None
+            except (kafka.errors.KafkaError, RuntimeError) as error:
+                self._clients.failed(where)
+                raise Transient("BrokersUnreachable", f"{where}: {type(error).__name__}") from None
 
     async def close(self) -> None:
         """Close all clients and threads; requests in progress are answered with Unknown."""

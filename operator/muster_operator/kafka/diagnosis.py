@@ -32,6 +32,11 @@ NOT_OFFERED: Final = "MechanismNotOffered"
 NOT_AUTHENTICATED: Final = "AuthenticationFailed"
 LOGIN_REASONS: Final = frozenset({NOT_TRUSTED, NO_TLS, NOT_OFFERED, NOT_AUTHENTICATED})
 """The cluster answers, and the login is not right, or not right any more."""
+_UNREADABLE: Final = (
+    struct.error, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
+    kafka.errors.KafkaError,
+)  # fmt: skip
+"""What kafka-python raises for bytes of another form."""
 _UNSUPPORTED_MECHANISM: Final = 33
 _AUTHENTICATION_FAILED: Final = 58
 
@@ -90,7 +95,7 @@ def _authenticate(link: socket.socket, host: str, given: dict[str, Untyped], lim
             return None
         try:
             exchange.receive(answer.auth_bytes)
-        except (ValueError, kafka.errors.KafkaError):
+        except _UNREADABLE:
             return refused  # the server's own proof is wrong: it does not know the password
         if exchange.is_done():
             return None if exchange.is_authenticated() else refused
@@ -104,7 +109,10 @@ def _ask(link: socket.socket, request: Untyped, kind: Untyped, limit: _Limit) ->
     (size,) = struct.unpack(">i", _read(link, 4, limit))
     if not 0 <= size <= KAFKA_SASL_BYTES_MAX:
         raise ValueError("no answer of Kafka's protocol")
-    return kind.decode(_read(link, size, limit), version=request.API_VERSION, header=True)
+    try:
+        return kind.decode(_read(link, size, limit), version=request.API_VERSION, header=True)
+    except _UNREADABLE:
+        raise ValueError("no answer of Kafka's protocol") from None
 
 
 def _read(link: socket.socket, count: int, limit: _Limit) -> bytes:

@@ -29,7 +29,7 @@ class _Token(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
 
 
 def settings(login: Login) -> dict[str, Untyped]:
-    """Keyword arguments of `kafka.KafkaAdminClient`. Raises Transient if certificate, key or authorities cannot be
+    """Keyword arguments of kafka-python's admin client. Raises Transient if certificate, key or authorities cannot be
     read; the message names which, and nothing of them."""
     found: dict[str, Untyped] = {"security_protocol": login.protocol}
     if login.tls:

@@ -39,6 +39,8 @@ class Kind:
 
 CLUSTER: Final = Kind(api_version=naming.API_VERSION, kind="CoordinatorCluster", plural="coordinatorclusters")
 GROUP: Final = Kind(api_version=naming.API_VERSION, kind="ConsumerGroup", plural="consumergroups")
+TOPIC: Final = Kind(api_version=naming.API_VERSION, kind="Topic", plural="topics")
+USER: Final = Kind(api_version=naming.API_VERSION, kind="User", plural="users")
 STATEFULSET: Final = Kind(api_version="apps/v1", kind="StatefulSet", plural="statefulsets")
 POD: Final = Kind(api_version="v1", kind="Pod", plural="pods")
 SERVICE: Final = Kind(api_version="v1", kind="Service", plural="services")
@@ -59,7 +61,9 @@ ROLLOUT: Final = Kind(api_version="argoproj.io/v1alpha1", kind="Rollout", plural
 watched."""
 EVENT: Final = Kind(api_version="events.k8s.io/v1", kind="Event", plural="events")
 
-OWNERS: Final = (CLUSTER, GROUP)
+OWNERS: Final = (CLUSTER, GROUP, TOPIC, USER)
+LATER: Final = frozenset({TOPIC, USER})
+"""Of `OWNERS`, those that the definitions of earlier releases do not have: an operator is ready without them."""
 CHILDREN: Final = (STATEFULSET, SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, BUDGET, NETWORK_POLICY)
 """Watched kinds that a CoordinatorCluster or ConsumerGroup owns, selected by our managed-by label."""
 WATCHED: Final = (*OWNERS, *CHILDREN, POD)

@@ -32,6 +32,8 @@ def owner_view(live: Object) -> OwnerView:
         restarted_at=annotations.get(naming.RESTART_ANNOTATION),
         status=live.get("status") or {},
         replace_folder=annotations.get(naming.REPLACE_ANNOTATION),
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        adopts=annotations.get(naming.ADOPT_ANNOTATION) == "true",
     )
 
 

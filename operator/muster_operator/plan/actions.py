@@ -5,10 +5,21 @@ anew from the next observation, so a crash between two of them needs no memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from muster_operator.resources.user_secret import ClientSettings
 from muster_operator.world.group import Leaver
+from muster_operator.world.kafka_object import KafkaChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordFrom:
+    """Where a password is: a Secret, and the version of it that the plan was made for."""
+
+    secret: str
+    key: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +162,43 @@ class Restart:
     at: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFinalizer:
+    """Add `naming.FINALIZER` to the object of the plan, or take it away; nothing else of it is changed."""
+
+    present: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeKafka:
+    """One change in the object's cluster."""
+
+    change: KafkaChange
+    password: PasswordFrom | None = None
+    """For `SetPassword`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteUserSecret:
+    """The Secret of a User with its credentials and client settings. Its password is the one that it has, one of
+    `password`, or a new random one; a plan never contains it."""
+
+    name: str
+    settings: ClientSettings
+    settings_hash: str
+    labels: Mapping[str, str]
+    owner_reference: Mapping[str, Any]
+    password: PasswordFrom | None
+    """A Secret of the user's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteUserSecret:
+    """The Secret of a User that has another one, or none, by now. One that is not this User's stays."""
+
+    name: str
+
+
 Action = (
     Apply
     | EnsureSecret
@@ -167,6 +215,10 @@ Action = (
     | HoldRollout
     | Scale
     | Restart
+    | SetFinalizer
+    | ChangeKafka
+    | WriteUserSecret
+    | DeleteUserSecret
 )
 
 
@@ -192,3 +244,5 @@ class Plan:
     """One CamelCase word for the result of this pass (Converged, CreatingChildren, DrainingPod, WaitingForPod, ...)."""
     reason: str
     """A sentence that explains the decision, for log and conditions."""
+    when_done: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the status that become true when every action was carried out."""

@@ -5,6 +5,8 @@ Problem: group ids belong to a Kafka cluster, not to a namespace, so two objects
 not. Each would take the other's members for unwanted ones and remove them when it scales. Mechanism: the object that
 was created first wins; an object that only observes (no `template`, no `workloadRef`) conflicts with none.
 
+Two Topics, or two Users, of one name in one cluster conflict as well: only the older one is obeyed.
+
 Two objects that refer to one workload (`workloadRef`) conflict too, whatever their groups: the older one scales it.
 
 Clusters are compared by the specs alone: a CoordinatorCluster is recognised under any of its names in the Kubernetes
@@ -50,6 +52,21 @@ def workload_elder_of(own: Object, others: Iterable[Object]) -> str | None:
     born = _born(own)
     older = sorted((_born(one), one["metadata"]["namespace"], one["metadata"]["name"]) for one in others)
     return f"{older[0][1]}/{older[0][2]}" if older and older[0][0] < born else None
+
+
+def namesake_elder_of(own: Object, others: Iterable[Object]) -> str | None:
+    """`namespace/name` of the oldest other Topic or User for the same topic or user of the same cluster that was
+    created before `own`.
+
+    `others`: objects of the kind of `own` with its topic or user name; may include `own`.
+    """
+    mine, born = clusters_of(own), _born(own)
+    older = sorted(
+        (_born(one), one["metadata"]["namespace"], one["metadata"]["name"])
+        for one in others
+        if _born(one) < born and clusters_of(one) & mine
+    )
+    return f"{older[0][1]}/{older[0][2]}" if older else None
 
 
 def clusters_of(group: Object) -> frozenset[str]:

@@ -43,5 +43,7 @@ class PlanSettings:
     """Time to the next pass while waiting for others: an unreachable replica, a group that is not Stable."""
     group_poll_ms: int = 10_000
     """Time to the next pass over a Stable group."""
+    kafka_object_poll_ms: int = 120_000
+    """Time to the next pass over a Topic or User that is as specified: what others change in Kafka sends no event."""
     resync_ms: int = 600_000
     """Time to the next pass over a converged object, whose changes arrive as events."""

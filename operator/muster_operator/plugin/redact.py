@@ -25,6 +25,7 @@ KEPT_ANNOTATIONS = (
     naming.PAUSED_ANNOTATION,
     naming.RESTART_ANNOTATION,
     naming.CONFIG_HASH_ANNOTATION,
+    naming.ADOPT_ANNOTATION,
     MANIFEST_HASH_ANNOTATION,
 )
 _FACTS = frozenset(name for suffix in consumer_env.SUFFIXES for name in consumer_env.names_of(suffix))

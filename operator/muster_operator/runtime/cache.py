@@ -17,13 +17,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster_operator.kube.kinds import CLUSTER, GROUP, OWNERS, POD, Kind
+from muster_operator.kube.kinds import CLUSTER, GROUP, OWNERS, POD, TOPIC, USER, Kind
 from muster_operator.kube.views import controller_uid
 from muster_operator.runtime.keys import ObjectKey, OwnerKey, object_key, owner_key
+from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
 Trait = tuple[str, ...]
 DELETED = "DELETED"
+_INDEXED = (GROUP, TOPIC, USER)
+_REFERRING = frozenset(one.kind for one in _INDEXED)
+"""Kinds with a `clusterRef`."""
 _OWNER_NOISE = ("resourceVersion", "managedFields")
 
 
@@ -44,7 +48,7 @@ class Cache:
         self._objects: dict[ObjectKey, Object] = {}
         self._owned: defaultdict[OwnerKey, set[ObjectKey]] = defaultdict(set)
         self._groups: defaultdict[Trait, set[ObjectKey]] = defaultdict(set)
-        """ConsumerGroups by what two of them may share (`_traits`)."""
+        """Objects of our kinds by what two of a kind may share (`_traits`)."""
         self._marks: list[ListMark] = []
 
     def observe(self, kind: Kind, change: str | None, live: Object) -> set[OwnerKey]:
@@ -109,11 +113,11 @@ class Cache:
         return [self._objects[one] for one in self._owned.get(key, ()) if one.kind == POD.kind]
 
     def groups_of(self, cluster: OwnerKey) -> set[OwnerKey]:
-        """ConsumerGroups that refer to this CoordinatorCluster."""
+        """ConsumerGroups, Topics and Users that refer to this CoordinatorCluster."""
         return {
             OwnerKey(*key)
             for key, live in self._objects.items()
-            if key.kind == GROUP.kind and key.namespace == cluster.namespace and _cluster_ref(live) == cluster.name
+            if key.kind in _REFERRING and key.namespace == cluster.namespace and _cluster_ref(live) == cluster.name
         }
 
     def groups_with_id(self, group_id: str) -> list[Object]:
@@ -123,6 +127,20 @@ class Cache:
     def groups_with_workload(self, namespace: str, kind: str, name: str) -> list[Object]:
         """ConsumerGroups whose `workloadRef` names that workload."""
         return [self._objects[key] for key in self._groups.get(("workload", namespace, kind, name), ())]
+
+    def namesakes(self, live: Object) -> list[Object]:
+        """Topics, or Users, of all namespaces for a topic or user of the name of `live`'s."""
+        return [self._objects[key] for trait in _traits(live) for key in self._groups.get(trait, ())]
+
+    def bootstrap_of(self, namespace: str, cluster: str) -> str | Unknown:
+        """The address in a CoordinatorCluster's status."""
+        live = self.get(CLUSTER, namespace, cluster)
+        if live is None:
+            return Unknown(reason="ClusterNotFound", message=f"there is no CoordinatorCluster {cluster} in {namespace}")
+        address = _internal(live)
+        if not address:
+            return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {cluster} has no address yet")
+        return str(address)
 
     def counts(self) -> dict[str, int]:
         """Kind → objects cached: a metric."""
@@ -141,7 +159,7 @@ class Cache:
             self._owned[former].discard(key)
             if not self._owned[former]:
                 del self._owned[former]
-        if kind is GROUP:
+        if kind in _INDEXED:
             self._index(key, old, None if change == DELETED else live)
         if change == DELETED:
             self._objects.pop(key, None)
@@ -179,13 +197,23 @@ def _cluster_ref(group: Object) -> str | None:
 
 
 def _traits(group: Object) -> list[Trait]:
-    """The values by which other ConsumerGroups may conflict with this one."""
+    """The values by which other objects of the kind may conflict with this one."""
     spec = group.get("spec") or {}
+    if group.get("kind") == TOPIC.kind:
+        return [("topic", str(spec.get("topicName") or group["metadata"]["name"]))]
+    if group.get("kind") == USER.kind:
+        certificate = (spec.get("authentication") or {}).get("type") == "tls"
+        made_up = f"CN={group['metadata']['name']}" if certificate else group["metadata"]["name"]
+        return [("user", str(spec.get("userName") or made_up))]
     found: list[Trait] = [("groupId", str(spec.get("groupId") or ""))]
     ref = spec.get("workloadRef")
     if ref:
         found.append(("workload", str(group["metadata"].get("namespace")), str(ref.get("kind")), str(ref.get("name"))))
     return found
+
+
+def _internal(cluster: Object) -> object:
+    return ((cluster.get("status") or {}).get("bootstrapServers") or {}).get("internal")
 
 
 def _addresses(cluster: Object) -> object:

@@ -32,10 +32,12 @@ from muster_operator.naming import HELD_ANNOTATION, ordinal_of
 from muster_operator.plan.actions import (
     Action,
     Apply,
+    ChangeKafka,
     Decommission,
     DeleteChild,
     DeleteClaim,
     DeletePod,
+    DeleteUserSecret,
     Drain,
     EnsureSecret,
     EvictPod,
@@ -46,11 +48,14 @@ from muster_operator.plan.actions import (
     ReplaceReplica,
     Restart,
     Scale,
+    SetFinalizer,
     Undrain,
+    WriteUserSecret,
 )
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claim_growth import ClaimGrowth
+from muster_operator.runtime.kafka_actions import KafkaActions, subject
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
@@ -75,6 +80,8 @@ class Target:
     generation: int
     access: Access | None = None
     bootstrap: Where | None = None
+    deleting: bool = False
+    """Planned for an object that is being deleted: what it has made outside is removed."""
 
 
 @dataclass(slots=True)
@@ -105,6 +112,7 @@ class Executor:
         self._kube = kube
         self._growth = ClaimGrowth(kube=kube, clock=clock, metrics=metrics)
         self._replacing = Replacing(kube=kube, admin=admin, clock=clock, metrics=metrics)
+        self._of_kafka = KafkaActions(kube=kube, kafka=kafka, rand=rand)
         self._admin = admin
         self._kafka = kafka
         self._cache = cache
@@ -121,6 +129,8 @@ class Executor:
             RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
             ReplaceReplica: self._replace_replica, DeleteClaim: self._delete_claim,
             Decommission: self._decommission, Scale: self._scale, Restart: self._restart,
+            SetFinalizer: self._set_finalizer, ChangeKafka: self._change_kafka,
+            WriteUserSecret: self._write_user_secret, DeleteUserSecret: self._delete_user_secret,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -147,7 +157,9 @@ class Executor:
         live = await self._kube.get(
             api_version=api_version_of(key), kind=key.kind, namespace=key.namespace, name=key.name
         )
-        if live is None or live["metadata"]["uid"] != target.uid or live["metadata"].get("deletionTimestamp"):
+        if live is None or live["metadata"]["uid"] != target.uid:
+            raise OwnerGone
+        if live["metadata"].get("deletionTimestamp") and not target.deleting:
             raise OwnerGone
         if int(live["metadata"].get("generation", 0)) != target.generation:
             raise Conflict("SpecChanged", "the spec changed while it was being acted upon")
@@ -318,6 +330,18 @@ class Executor:
         await self._kafka.remove_members(bootstrap=target.bootstrap, group_id=action.group_id, members=action.members)
         return True
 
+    async def _set_finalizer(self, action: SetFinalizer, target: Target, _: Done) -> bool:
+        return await self._of_kafka.set_finalizer(action, target.key, target.uid)
+
+    async def _change_kafka(self, action: ChangeKafka, target: Target, _: Done) -> bool:
+        return await self._of_kafka.change(action, target.bootstrap, target.key.namespace)
+
+    async def _write_user_secret(self, action: WriteUserSecret, target: Target, _: Done) -> bool:
+        return await self._of_kafka.write_secret(action, target.key, target.uid)
+
+    async def _delete_user_secret(self, action: DeleteUserSecret, target: Target, _: Done) -> bool:
+        return await self._of_kafka.delete_secret(action, target.key, target.uid)
+
 
 def _reach(target: Target, pod: str) -> tuple[str, str]:
     access = target.access
@@ -342,17 +366,17 @@ def _subject(action: Action) -> str:
             return f"Pod {action.pod}: data folder {action.folder}"
         case Decommission():
             return f"Pod {action.pod}: {'to leave' if action.departing else 'to stay'}"
-        case DeleteClaim():
+        case DeleteClaim() | GrowClaim():
             return f"PersistentVolumeClaim {action.name}"
         case EvictPod() | DeletePod():
             return f"Pod {action.name}"
-        case GrowClaim():
-            return f"PersistentVolumeClaim {action.name}"
         case HoldRollout():
             return f"StatefulSet {action.name}: partition {action.partition}"
         case Scale():
             return f"{action.kind} {action.name}: {action.replicas} replicas"
         case Restart():
             return f"{action.kind} {action.name}: {action.at}"
+        case SetFinalizer() | ChangeKafka() | WriteUserSecret() | DeleteUserSecret():
+            return subject(action)
         case RemoveMembers():
             return f"group {action.group_id}: {', '.join(one.instance_id for one in action.members)}"

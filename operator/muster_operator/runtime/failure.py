@@ -12,7 +12,11 @@ from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import OperatorError, Refused
 from muster_operator.plan.conditions import Finding, condition, finding, merged
 
-_REASONS = {str(one): one for one in (Reason.NAME_TAKEN, Reason.STORAGE_REFUSED, Reason.NAMESPACE_NOT_SERVED)}
+_TOLD = (
+    Reason.NAME_TAKEN, Reason.STORAGE_REFUSED, Reason.NAMESPACE_NOT_SERVED, Reason.CLUSTER_REFUSES,
+    Reason.AUTHORIZATION_FAILED, Reason.SECRET_UNUSABLE,
+)  # fmt: skip
+_REASONS = {str(one): one for one in _TOLD}
 
 
 def with_failure(

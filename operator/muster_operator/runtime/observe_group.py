@@ -79,14 +79,7 @@ def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown
     """`bootstrapServers`, or the address in the CoordinatorCluster's status."""
     if spec.cluster_ref is None:
         return spec.bootstrap_servers or Unknown(reason="ClusterNotFound", message="no bootstrap servers are given")
-    name = spec.cluster_ref.name
-    cluster = cache.get(CLUSTER, namespace, name)
-    if cluster is None:
-        return Unknown(reason="ClusterNotFound", message=f"there is no CoordinatorCluster {name} in {namespace}")
-    address = ((cluster.get("status") or {}).get("bootstrapServers") or {}).get("internal")
-    if not address:
-        return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {name} has no address yet")
-    return str(address)
+    return cache.bootstrap_of(namespace, spec.cluster_ref.name)
 
 
 async def _with_facts(

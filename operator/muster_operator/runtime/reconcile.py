@@ -25,7 +25,7 @@ from typing import Any
 from muster_operator.api.conditions import Reason
 from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import FORBIDDEN, Conflict, OperatorError, Refused, ServedByAnother, Transient
-from muster_operator.kube.kinds import CLUSTER
+from muster_operator.kube.kinds import CLUSTER, TOPIC, USER
 from muster_operator.limits import (
     BACKOFF_MAX_MS,
     BLOCKED_RETRY_MS,
@@ -40,6 +40,8 @@ from muster_operator.plan.group import plan_group
 from muster_operator.plan.pacing import Turns, need
 from muster_operator.plan.rollout import next_step
 from muster_operator.plan.settings import PlanSettings
+from muster_operator.plan.topic import plan_topic
+from muster_operator.plan.user import plan_user
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claims import Claims
@@ -52,6 +54,7 @@ from muster_operator.runtime.logins import Logins
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
+from muster_operator.runtime.observe_kafka_object import KafkaObjects
 from muster_operator.runtime.recorder import Recorder
 from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.report import Reporter
@@ -60,9 +63,13 @@ from muster_operator.runtime.settled import Settled
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.cluster import ClusterWorld
 from muster_operator.world.group import GroupWorld
+from muster_operator.world.kafka_object import TopicWorld, UserWorld
 from muster_operator.world.views import Unknown
 
 Children = Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
+World = ClusterWorld | GroupWorld | TopicWorld | UserWorld
+_WITH_FINALIZER = frozenset({TOPIC.kind, USER.kind})
+"""Kinds of which something outside of Kubernetes is removed while they are being deleted."""
 _log = logging.getLogger("muster.operator.reconcile")
 
 
@@ -111,6 +118,7 @@ class Reconciler:
         self._recorder = recorder
         self._tokens = Tokens(kube, clock)
         self._logins = Logins(kube, clock)
+        self._kafka_objects = KafkaObjects(kube=kube, kafka=kafka, cache=cache, clock=clock, logins=self._logins)
         self._referenced = Referenced(kube, clock)
         self._settings = settings
         self._settled = Settled()
@@ -171,11 +179,14 @@ class Reconciler:
 
     async def _unclaimed(self, key: OwnerKey, live: Mapping[str, Any]) -> Outcome | None:
         """The end of a pass over an object whose namespace is not known to be ours: nothing is written but an Event."""
-        if self._claims is None or live["metadata"].get("deletionTimestamp"):
+        ending = bool(live["metadata"].get("deletionTimestamp"))
+        if self._claims is None or (ending and key.kind not in _WITH_FINALIZER):
             return None
         try:
             await self._claims.check(key.namespace)
         except OperatorError as error:
+            if ending and not isinstance(error, ServedByAnother):
+                return None  # in a namespace that is being deleted nothing can be claimed any more
             self._turns.looked(key)
             if self._told.get(key) != error.message:
                 self._told[key] = error.message
@@ -189,7 +200,7 @@ class Reconciler:
         self._told.pop(key, None)
         return None
 
-    async def _observe(self, one: Pass) -> tuple[ClusterWorld | GroupWorld, Target]:
+    async def _observe(self, one: Pass) -> tuple[World, Target]:
         metadata = one.live["metadata"]
         target = Target(key=one.key, uid=metadata["uid"], generation=int(metadata.get("generation") or 0))
         if one.key.kind == CLUSTER.kind:
@@ -198,6 +209,11 @@ class Reconciler:
             )
             cluster = dataclasses.replace(seen.world, children=self._intended(seen.world.children))
             return self._in_turn(one.key, cluster), dataclasses.replace(target, access=seen.access)
+        if one.key.kind in _WITH_FINALIZER:
+            look = self._kafka_objects.topic if one.key.kind == TOPIC.kind else self._kafka_objects.user
+            kept: TopicWorld | UserWorld = await look(one.key, one.live)
+            reached = None if isinstance(kept.where, Unknown) else kept.where
+            return kept, dataclasses.replace(target, bootstrap=reached, deleting=kept.owner.deleting)
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
             clock=self._clock, referenced=self._referenced, logins=self._logins,
@@ -223,9 +239,13 @@ class Reconciler:
             for key, live in children.items()
         }
 
-    def _plan(self, one: Pass, world: ClusterWorld | GroupWorld) -> Plan:
+    def _plan(self, one: Pass, world: World) -> Plan:
         if isinstance(world, ClusterWorld):
             plan = plan_cluster(world, self._settings)
+        elif isinstance(world, TopicWorld):
+            plan = plan_topic(world, self._settings)
+        elif isinstance(world, UserWorld):
+            plan = plan_user(world, self._settings)
         else:
             plan = plan_group(world, self._settings)
         if self._decisions.get(one.key) != plan.decision:
@@ -238,6 +258,8 @@ class Reconciler:
 
     async def _execute(self, one: Pass, plan: Plan, target: Target) -> None:
         one.done = await self._executor.execute(plan, target)
+        if plan.when_done:
+            one.plan = dataclasses.replace(plan, status={**plan.status, **plan.when_done})
         for event in plan.events:
             await self._recorder.emit(one.live, event)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from muster_operator.api.conditions import Reason
 from muster_operator.errors import OperatorError, Refused, Transient
 from muster_operator.kube.answers import clip
-from muster_operator.kube.kinds import WATCHED, Kind
+from muster_operator.kube.kinds import LATER, WATCHED, Kind
 from muster_operator.limits import LIST_AGE_MAX_MS
 
 ALL = ""
@@ -126,7 +126,7 @@ class Scopes:
                 continue
             if one.listed_ms is None:
                 found.append(f"{one.title} was not listed yet")
-            found += [f"{kind.kind} is not defined" for kind in _sorted(one.undefined)]
+            found += [f"{kind.kind} is not defined" for kind in _sorted(one.undefined - LATER)]
             if one.listed_ms is not None:
                 found += [f"no watch of {kind.kind} in {one.title}" for kind in _sorted(one.wanted - one.watched)]
         return list(dict.fromkeys(found))

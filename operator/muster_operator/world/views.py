@@ -108,7 +108,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerView:
-    """A CoordinatorCluster or ConsumerGroup as stored, without its spec, which is parsed separately."""
+    """An object of our kinds as stored, without its spec, which is parsed separately."""
 
     name: str
     namespace: str
@@ -123,3 +123,6 @@ class OwnerView:
     """`.status` as stored now, `{}` before the first write: it keeps the `lastTransitionTime`s."""
     replace_folder: str | None = None
     """Annotation `muster.dev/replace-folder`."""
+    finalizers: tuple[str, ...] = ()
+    adopts: bool = False
+    """Annotation `muster.dev/adopt`."""

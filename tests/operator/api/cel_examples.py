@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster_operator.api.crd import root_schema
-from muster_operator.api.kinds import CONSUMER_GROUP, COORDINATOR_CLUSTER, Kind
+from muster_operator.api.kinds import CONSUMER_GROUP, COORDINATOR_CLUSTER, TOPIC, USER, Kind
 from muster_operator.naming import API_VERSION
 
 Spec = Mapping[str, Any]
 GOOD: Mapping[str, Spec] = {
     "CoordinatorCluster": {},
     "ConsumerGroup": {"groupId": "billing", "topics": ["orders"], "clusterRef": {"name": "main"}},
+    "Topic": {"clusterRef": {"name": "main"}},
+    "User": {"clusterRef": {"name": "main"}},
 }
 TEMPLATE = {"image": "consumer:1"}
 INTERNAL = {"name": "internal", "type": "internal", "port": 9092}
@@ -50,6 +52,18 @@ def _cc(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example"
 
 def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example", parsed: bool = False) -> Example:
     return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name, parsed=parsed)
+
+
+def _mt(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example", parsed: bool = False) -> Example:
+    return Example(kind=TOPIC, says=says, spec=spec, old=old, name=name, parsed=parsed)
+
+
+def _mu(says: str, spec: Spec, *, old: Spec | None = None) -> Example:
+    return Example(kind=USER, says=says, spec=spec, old=old)
+
+
+def _acl(**resource: Any) -> Spec:
+    return {"acls": [{"resource": resource, "operations": ["Read"]}]}
 
 
 SIDECAR = {"name": "logs", "image": "logs:1"}
@@ -134,6 +148,39 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         "keys may not start with `app.kubernetes.io/` or", {"podTemplate": {"labels": {"app.kubernetes.io/name": "x"}}}
     ),
     _cc("keys may not start with `muster.dev/`", {"podTemplate": {"annotations": {"muster.dev/config-hash": "x"}}}),
+    # Topic and User.
+    *(
+        one
+        for make in (_mt, _mu)
+        for one in (
+            make("exactly one of `clusterRef` and `bootstrapServers`", {"bootstrapServers": "kafka:9092"}),
+            make("exactly one of `clusterRef` and `bootstrapServers`", {"clusterRef": None}),
+            make("`clusterRef` may not change", {"clusterRef": {"name": "other"}}, old={}),
+            make("`clusterRef` may not change", {"clusterRef": None, "bootstrapServers": "a:1"}, old={}),
+            make(
+                "`bootstrapServers` must keep one",
+                {"clusterRef": None, "bootstrapServers": "b:1,c:1"},
+                old={"clusterRef": None, "bootstrapServers": "a:1,a:2"},
+            ),
+            make("`tls` must be set with this `login`", {"login": {"type": "plain", "secret": {"name": "s"}}}),
+            make("`tls` must be set with this `login`", {"login": {"type": "oauthbearer", "secret": {"name": "s"}}}),
+        )
+    ),
+    _mt("`topicName` may not change", {"topicName": "b"}, old={"topicName": "a"}),
+    _mt("`topicName` may not change", {"topicName": "b"}, old={}),
+    _mt("`topicName` may not change", {}, old={"topicName": "a"}),
+    _mt("`topicName` must be set if", {}, name="t" * 250, parsed=True),
+    _mt("keys of `configs` must be Kafka's names", {"configs": {"Retention.ms": "1"}}),
+    _mt("keys of `configs` must be Kafka's names", {"configs": {"a\nb": "1"}}),
+    _mu("`userName` may not change", {"userName": "b"}, old={"userName": "a"}),
+    _mu("`userName` may not change", {}, old={"userName": "a"}),
+    _mu(
+        "`passwordSecret` may not be set with type tls",
+        {"authentication": {"type": "tls", "passwordSecret": {"name": "s"}}},
+    ),
+    _mu("`name` must be set for every `type`", _acl(type="topic")),
+    _mu("`name` must be set for every `type`", _acl(type="cluster", name="kafka-cluster")),
+    _mu("`patternType` may only be literal", _acl(type="cluster", patternType="prefixed")),
     # ConsumerGroup.
     _cg("exactly one of `clusterRef` and `bootstrapServers`", {"bootstrapServers": "kafka:9092"}),
     _cg("exactly one of `clusterRef` and `bootstrapServers`", {"clusterRef": None}),

@@ -1,5 +1,6 @@
 """The checked-in definitions and tables are what the types say, and the definitions are what an API server needs."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,12 +111,15 @@ def test_bounds_survive_the_api_servers_floats(kind: Kind) -> None:
     assert all(int(float(bound)) == bound for bound in bounds)
 
 
-def test_columns_of_one_name_say_the_same_of_both_kinds() -> None:
-    """`kubectl get muster` prints both: READY may not be a count here and a word there."""
-    cluster, group = ({column.name: (column.path, column.type) for column in kind.columns} for kind in KINDS)
-    shared = cluster.keys() & group.keys()
-    assert {"Ready", "Reason", "Age"} <= shared
-    assert {name: cluster[name] for name in shared} == {name: group[name] for name in shared}
+def test_columns_of_one_name_say_the_same_of_all_kinds() -> None:
+    """`kubectl get muster` prints all: READY may not be a count here and a word there."""
+    kinds = [{column.name: (column.path, column.type) for column in kind.columns} for kind in KINDS]
+    cluster, group, topic, user = kinds
+    assert {"Ready", "Reason", "Age"} <= cluster.keys() & group.keys()
+    assert {"Applied", "Reason", "Age"} <= topic.keys() & user.keys()
+    for one, other in itertools.combinations(kinds, 2):
+        shared = one.keys() & other.keys()
+        assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
 
 
 def test_everything_that_a_template_takes_stands_in_the_table() -> None:

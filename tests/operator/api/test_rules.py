@@ -5,10 +5,12 @@ from muster_operator.api.cluster import parse_cluster
 from muster_operator.api.errors import InvalidObject
 from muster_operator.api.group import parse_group
 from muster_operator.api.kinds import KINDS, Kind
+from muster_operator.api.topic import parse_topic
+from muster_operator.api.user import parse_user
 
 from tests.operator.api.cel_examples import CEL_EXAMPLES, GOOD, Example, rules_of
 
-PARSERS = {"CoordinatorCluster": parse_cluster, "ConsumerGroup": parse_group}
+PARSERS = {"CoordinatorCluster": parse_cluster, "ConsumerGroup": parse_group, "Topic": parse_topic, "User": parse_user}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.short)

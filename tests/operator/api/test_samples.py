@@ -9,13 +9,15 @@ from muster_operator.api.cluster import parse_cluster
 from muster_operator.api.crd import root_schema
 from muster_operator.api.group import parse_group
 from muster_operator.api.kinds import KINDS
+from muster_operator.api.topic import parse_topic
+from muster_operator.api.user import parse_user
 
 from tests.operator.api.generate import ROOT
 from tests.operator.api.openapi import problems
 
 FOLDER = ROOT / "crds" / "samples"
 SAMPLES = sorted(FOLDER.glob("*.yaml"))
-PARSERS = {"CoordinatorCluster": parse_cluster, "ConsumerGroup": parse_group}
+PARSERS = {"CoordinatorCluster": parse_cluster, "ConsumerGroup": parse_group, "Topic": parse_topic, "User": parse_user}
 
 
 def loaded(path: Path) -> dict[str, Any]:
@@ -44,7 +46,16 @@ def test_a_full_sample_has_every_field_of_ours(kind: Any) -> None:
     spec = loaded(path)["spec"]
     properties = root_schema(kind)["properties"]["spec"]["properties"]
     assert set(properties) - set(spec) - excluded == set(), f"crds/samples/{path.name} lacks them"
-    for name in ("storage", "podTemplate", "networkPolicy", "template", "session", "rollout"):
+    for name in (
+        "storage",
+        "podTemplate",
+        "networkPolicy",
+        "template",
+        "session",
+        "rollout",
+        "authentication",
+        "quotas",
+    ):
         if name in properties:
             assert set(properties[name]["properties"]) - set(spec[name]) == set(), (
                 f"{name} in crds/samples/{path.name} lacks them"

@@ -99,5 +99,18 @@ def group(name: str = "g", *, template: bool = True, **spec: Any) -> dict[str, A
     }  # fmt: skip
 
 
+def topic(name: str = "orders", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"bootstrapServers": "kafka:9092", **spec},
+    }
+
+
+def user(name: str = "billing", **spec: Any) -> dict[str, Any]:
+    return {**topic(name, **spec), "kind": "User"}
+
+
 def run(coroutine: Any) -> Any:
     return asyncio.run(coroutine)

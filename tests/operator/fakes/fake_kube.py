@@ -22,8 +22,15 @@ Object = dict[str, Any]
 Key = tuple[str, str, str]
 Path = tuple[Any, ...]
 WORKLOADS = {"Deployment", "StatefulSet", "Rollout"}
-WITH_STATUS = {"CoordinatorCluster", "ConsumerGroup", "Pod", "PodDisruptionBudget"} | WORKLOADS
-WITH_GENERATION = {"CoordinatorCluster", "ConsumerGroup", "PodDisruptionBudget", "NetworkPolicy"} | WORKLOADS
+WITH_STATUS = {"CoordinatorCluster", "ConsumerGroup", "Topic", "User", "Pod", "PodDisruptionBudget"} | WORKLOADS
+WITH_GENERATION = {
+    "CoordinatorCluster",
+    "ConsumerGroup",
+    "Topic",
+    "User",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+} | WORKLOADS
 LIST_KEYS = (("name",), ("type",), ("uid",), ("port",))
 
 
@@ -137,7 +144,14 @@ class FakeKube:
             raise Refused("Forbidden", self.refuse["patch", key[0]])
         if manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
             raise Conflict("Conflict", "uid mismatch")
-        self._store(key, _patched(copy.deepcopy(live), manifest))
+        version = live["metadata"]["resourceVersion"]
+        if manifest["metadata"].get("resourceVersion", version) != version:
+            raise Conflict("Conflict", "the object has been modified")
+        new = _patched(copy.deepcopy(live), manifest)
+        if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers"):
+            self.remove(*key)
+        else:
+            self._store(key, new)
         return True
 
     async def scale(self, *, api_version: str, kind: str, namespace: str, name: str, replicas: int) -> bool:
@@ -204,6 +218,10 @@ class FakeKube:
         change(live)
         return self._store((kind, namespace, name), live)
 
+    def end(self, kind: str, namespace: str, name: str) -> None:
+        """Delete it, as kubectl does: an object with finalizers stays until they are taken away."""
+        self._end(self.objects[kind, namespace, name])
+
     def remove(self, kind: str, namespace: str, name: str, *, cascade: bool = True) -> None:
         """Gone at once, with everything that it controls (the garbage collector's work; `cascade` False: before it)."""
         live = self.objects.pop((kind, namespace, name), None)
@@ -268,6 +286,10 @@ class FakeKube:
 
     def _end(self, live: Object) -> None:
         """Delete: a pod that a node runs goes through termination, a claim waits for its pod, anything else is gone."""
+        if live["metadata"].get("finalizers"):
+            if "deletionTimestamp" not in live["metadata"]:
+                self.edit(*_key(live), lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+            return
         on_node = live["kind"] == "Pod" and (live.get("spec") or {}).get("nodeName")
         if on_node or live["kind"] == "PersistentVolumeClaim":
             if "deletionTimestamp" not in live["metadata"]:

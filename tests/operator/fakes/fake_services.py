@@ -17,6 +17,7 @@ from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
 
 from tests.operator.fakes.fake_kube import FakeKube
+from tests.operator.fakes.kafka_objects import KafkaObjects
 
 GROUPS = 6
 
@@ -198,8 +199,9 @@ def _image(pod: Mapping[str, Any]) -> str:
     return str(pod["spec"]["containers"][0]["image"])
 
 
-class FakeKafka:
+class FakeKafka(KafkaObjects):
     def __init__(self, kube: FakeKube) -> None:
+        super().__init__()
         self._kube = kube
         self.groups: dict[str, ObservedGroup | Unknown] = {}
         self.asked = 0

@@ -27,6 +27,16 @@ PUBLIC = {
     "describe_cluster": [],
     "list_partition_offsets": ["topic_partition_specs", "timeout_ms"],
     "remove_group_members": ["group_id", "members"],
+    "describe_configs": ["config_resources"],
+    "alter_configs": ["config_resources", "raise_on_unknown"],
+    "create_topics": ["new_topics", "raise_errors"],
+    "create_partitions": ["topic_partitions", "raise_errors"],
+    "delete_topics": ["topics", "raise_errors"],
+    "describe_acls": ["acl_filter"],
+    "create_acls": ["acls"],
+    "delete_acls": ["acl_filters"],
+    "describe_user_scram_credentials": ["users"],
+    "alter_user_scram_credentials": ["alterations"],
     "close": [],
 }
 

@@ -11,7 +11,7 @@ from muster_operator.runtime.notices import Notices
 from muster_operator.runtime.resync import Resync
 from muster_operator.runtime.scopes import Scopes
 
-from tests.operator.fakes.bench import World, cluster, run
+from tests.operator.fakes.bench import World, cluster, run, topic
 from tests.operator.fakes.clocks import FakeRand
 from tests.operator.fakes.virtual_loop import VirtualLoop, run_virtually
 
@@ -94,6 +94,26 @@ def test_a_kind_without_a_definition_has_no_objects_and_the_other_is_served() ->
     world, unready = run(scene())
     assert "StatefulSet" in {kind for kind, _, _ in world.fake.objects}
     assert "ConsumerGroup is not defined" in unready
+
+
+def test_an_operator_is_ready_beside_definitions_of_an_earlier_release_and_takes_the_later_ones_up() -> None:
+    async def scene() -> None:
+        world = World()
+        world.fake.undefined = {"Topic", "User"}
+        world.start()
+        assert world.core is not None
+        await world.begin()
+        (scope,) = world.core.scopes
+        scope.watched = scope.wanted
+        assert world.core.scopes.unready() == []
+        world.fake.undefined = set()
+        world.fake.put(topic())
+        await world.core.resync.list_all()
+        assert [one for one in world.core.scopes.unready() if "Topic" in one] == ["no watch of Topic in the API server"]
+        await world.run(10_000)
+        assert world.kafka.topics
+
+    run(scene())
 
 
 def test_a_definition_that_is_deleted_leaves_what_is_cached_until_it_can_be_asked() -> None:
