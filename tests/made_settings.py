@@ -12,6 +12,7 @@ from typing import Any
 from muster_coordinator import node_settings as from_file
 from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.quotas.admission import AdmissionLimits
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.runtime.clients import ClientLimits
@@ -39,6 +40,10 @@ def api_settings(**changes: Any) -> ApiSettings:
 
 def client_limits(**changes: Any) -> ClientLimits:
     return replace(from_file.client_limits(_defaults()), **changes)
+
+
+def admission_limits(**changes: Any) -> AdmissionLimits:
+    return replace(from_file.admission_limits(_defaults()), **changes)
 
 
 TIMING: Timing = node_settings().timing

@@ -49,11 +49,19 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.limits import LINK_HANDSHAKE_TIMEOUT_MS, LINK_HANDSHAKES_MAX
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.links.peer_auth import NONCE_BYTES, Method, PeerAuth
-from muster_coordinator.node_settings import api_settings, authorizer_settings, client_limits, node_settings
+from muster_coordinator.node_settings import (
+    admission_limits,
+    api_settings,
+    authorizer_settings,
+    client_limits,
+    node_settings,
+    quota_windows,
+)
+from muster_coordinator.quotas.admission import Admission
 from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
-from muster_coordinator.runtime.clients import ClientListener, ClientStats, ClientTls
+from muster_coordinator.runtime.clients import ACCEPT_DELAY_MS_MAX, ClientListener, ClientStats, ClientTls
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
@@ -76,6 +84,7 @@ from muster_coordinator.security.tls_config import ClientAuth
 from muster_coordinator.setting_values import WILDCARDS, format_address
 from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.throttling import ThrottleStats, Throttling
 
 DRAIN_MARGIN_MS = 10_000
 """Part of the grace that is kept for closing connections; the drain is given up before it."""
@@ -83,6 +92,8 @@ READINESS_LOOK_MS = 100
 FIRST_USERS_MS = 5_000
 USERS_LOOK_MS = 500
 """How soon a deleted user is seen; its connections are to be closed within five seconds."""
+QUOTAS_LOOK_MS = 500
+"""How soon a change of quotas holds; within five seconds, as for rights."""
 _log = logging.getLogger(__name__)
 
 
@@ -199,6 +210,9 @@ class Replica:
         self._token_keys = self._key_source()
         rules = authorizer_settings(settings)
         authorize = allow_all if rules is None else StandardAuthorizer(self._node.image, rules, self._events)
+        windows = quota_windows(settings)
+        self._throttling = Throttling(loop, windows, self._events)
+        self._admission = Admission(admission_limits(settings), windows, ACCEPT_DELAY_MS_MAX)
         self._dispatcher = Dispatcher(
             self._node,
             api_settings(settings),
@@ -207,6 +221,7 @@ class Replica:
             rand=random.SystemRandom(),
             tell=self._events,
             tokens=self._token_judge(settings.token_audiences),
+            throttling=self._throttling,
         )
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
@@ -354,11 +369,14 @@ class Replica:
                 meter=self._requests,
                 sasl=settings.sasl(listener.name),
                 tls=self._tls_of(listener.name, handshakes),
+                throttling=self._throttling,
+                admission=self._admission,
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
         self._watchdog.start()
         self._watch_users(None)
+        self._watch_quotas(None)
         self._watch_readiness(("starting",))
         self._meter.start()
         self._gc.start()
@@ -373,6 +391,15 @@ class Replica:
             for listener in self._listeners:
                 listener.revoke(self._dispatcher.sasl.holds)
         self._loop.call_at(self._loop.monotonic_ms() + USERS_LOOK_MS, lambda: self._watch_users(users))
+
+    def _watch_quotas(self, before: object) -> None:
+        """Hold clients to the quotas that the controller's log has by now."""
+        image = self._node.image()
+        quotas = None if image is None else image.quotas
+        if quotas is not None and quotas is not before:
+            self._throttling.set(quotas)
+            self._admission.set(quotas)
+        self._loop.call_at(self._loop.monotonic_ms() + QUOTAS_LOOK_MS, lambda: self._watch_quotas(quotas))
 
     def _make_first_users(self, command: FirstScramCredentials) -> None:
         self._first_users = None
@@ -527,6 +554,9 @@ class Replica:
 
     def meter(self) -> RequestMeter:
         return self._requests
+
+    def throttles(self) -> ThrottleStats:
+        return self._throttling.stats
 
     def authentications(self) -> Mapping[tuple[str, str, str], int]:
         return self._dispatcher.sasl.counts

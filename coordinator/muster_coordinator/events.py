@@ -475,6 +475,20 @@ AUDITED = EventKind(
     "A request that changes the cluster or who may use it was answered, refused ones too. `logger` is `muster.audit`.",
     stream="muster.audit",
 )
+CLIENT_THROTTLED = EventKind(
+    "client throttled",
+    Room.CLIENTS,
+    Level.INFO,
+    ("principal", "client", "peer", "quota", "throttle_ms"),
+    "A client has used more than its quota, and its connection is not read for `throttle_ms`. See [quotas](quotas.md).",
+)
+CONNECTION_REFUSED = EventKind(
+    "connection refused",
+    Room.CLIENTS,
+    Level.WARNING,
+    ("listener", "peer", "why"),
+    "A connection was over a limit of connections, or came faster than its rate: `why` names the setting or quota.",
+)
 
 KINDS = (
     PREPARING,
@@ -529,4 +543,6 @@ KINDS = (
     PEER_SECRETS_REFUSED,
     WOULD_BE_DENIED,
     AUDITED,
+    CLIENT_THROTTLED,
+    CONNECTION_REFUSED,
 )

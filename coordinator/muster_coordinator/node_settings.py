@@ -5,6 +5,8 @@ from muster_coordinator.api.standard_authorizer import AuthorizerSettings
 from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.quotas.admission import AdmissionLimits
+from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.runtime.clients import ClientLimits
@@ -126,6 +128,23 @@ def _told_to_tools(settings: Settings) -> dict[str, str]:
         "log.dir": str(settings.data_dir),
         "unclean.leader.election.enable": "false",
     }
+
+
+def admission_limits(settings: Settings) -> AdmissionLimits:
+    """Limits of connections of all listeners together."""
+    per_address = settings.connections_per_ip_max
+    return AdmissionLimits(
+        connections_max=settings.connections_max,
+        per_address_max=None if per_address >= UNLIMITED else per_address,
+        rate_max=settings.accepts_per_second_max,
+        per_address_overrides=settings.connections_per_ip_overrides,
+        listeners=settings.listener_limits,
+    )
+
+
+def quota_windows(settings: Settings) -> Windows:
+    """Windows of samples of all quotas."""
+    return Windows(settings.quota_windows, settings.quota_window_seconds * 1_000)
 
 
 def client_limits(settings: Settings) -> ClientLimits:

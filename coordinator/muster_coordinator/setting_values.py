@@ -3,6 +3,7 @@
 What it does not do: know keys or defaults (`settings`), or relations between values.
 """
 
+import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,21 @@ def principals(text: str) -> frozenset[str]:
             raise ValueError(f"{one} is no principal such as User:{one}")
     if len(found) > SUPER_USERS_MAX:
         raise ValueError(f"more than {SUPER_USERS_MAX}")
+    return found
+
+
+def address_counts(text: str) -> dict[str, int]:
+    """`IP:number,...`; the number is behind the last colon."""
+    found: dict[str, int] = {}
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        host, _, number = part.rpartition(":")
+        try:
+            address = str(ipaddress.ip_address(host.removeprefix("[").removesuffix("]")))
+        except ValueError:
+            raise ValueError(f"{part!r} is not IP:number") from None
+        if address in found:
+            raise ValueError(f"{address} comes twice")
+        found[address] = integer(0, 2**31 - 1)(number)
     return found
 
 

@@ -20,7 +20,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from muster_coordinator import sasl_settings
+from muster_coordinator import connection_settings, sasl_settings
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER, AdminKeys
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
@@ -41,6 +41,8 @@ from muster_coordinator.limits import (
 )
 from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
+from muster_coordinator.quotas import limits as quotas_limits
+from muster_coordinator.quotas.admission import ListenerLimits
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
@@ -51,6 +53,7 @@ from muster_coordinator.setting_values import (
     WILDCARDS,
     Listener,
     Parser,
+    address_counts,
     boolean,
     folder,
     format_address,
@@ -361,6 +364,26 @@ class Settings(AdminKeys, PeerKeys, TlsKeys):
         "Most new client connections a second. Kafka's default: 2147483647.",
     )
 
+    connections_per_ip_overrides: dict[str, int] = _key(
+        "max.connections.per.ip.overrides",
+        address_counts,
+        "",
+        "Most connections of single addresses, as IP:number between commas, in place of `max.connections.per.ip`. "
+        "Names of hosts are not looked up: write addresses.",
+    )
+    quota_windows: int = _key(
+        "quota.window.num",
+        integer(1, quotas_limits.WINDOWS_MAX),
+        str(quotas_limits.QUOTA_WINDOWS),
+        "Windows of samples that are kept for each client that has a quota.",
+    )
+    quota_window_seconds: int = _key(
+        "quota.window.size.seconds",
+        integer(1, quotas_limits.WINDOW_SECONDS_MAX),
+        str(quotas_limits.QUOTA_WINDOW_SECONDS),
+        "Length of each window.",
+    )
+
     # Raft and storage.
     heartbeat_ms: int = _key(
         "muster.raft.heartbeat.ms",
@@ -548,6 +571,8 @@ class Settings(AdminKeys, PeerKeys, TlsKeys):
 
     listener_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Key -> value of keys that begin with `listener.name.`. Some are secrets, so none is in `texts`."""
+    listener_limits: Mapping[str, ListenerLimits] = field(default_factory=dict)
+    """Of listeners that have limits of connections of their own."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
 
@@ -672,6 +697,9 @@ def _check_listeners(settings: Settings) -> None:
     for name in settings.protocol_map:
         if name not in names:
             raise ConfigError(f"listener.security.protocol.map names {name}, which is not in listeners")
+    for name in settings.listener_limits:
+        if name not in names:
+            raise ConfigError(f"listener.name.{name.lower()}.max.connections: {name} is not in listeners")
     for listener in settings.advertised_listeners:
         if listener.host in WILDCARDS:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {listener.host} ({listener.name})")
@@ -732,6 +760,10 @@ def settings_of(values: Mapping[str, str]) -> Settings:
         values, tls_of_listeners = listener_values(values)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    try:
+        values, limits_of_listeners = connection_settings.listener_values(values)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     sasl_of_listeners = {key: text for key, text in values.items() if key.startswith(sasl_settings.PREFIX)}
     values = {key: text for key, text in values.items() if key not in sasl_of_listeners}
     for key, text in values.items():
@@ -748,7 +780,13 @@ def settings_of(values: Mapping[str, str]) -> Settings:
             raise ConfigError(f"{item.metadata['key']} must be set")
     texts = {key: item.metadata["default"] for key, item in known.items()} | dict(values)
     texts = {key: text for key, text in texts.items() if not known[key].metadata.get("secret")}
-    return Settings(**arguments, texts=texts, listener_texts=sasl_of_listeners, of_listeners=tls_of_listeners)
+    return Settings(
+        **arguments,
+        texts=texts,
+        listener_texts=sasl_of_listeners,
+        of_listeners=tls_of_listeners,
+        listener_limits=limits_of_listeners,
+    )
 
 
 def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:

@@ -23,9 +23,11 @@ from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.quotas.client_quotas import Kind
 from muster_coordinator.runtime.clients import ClientStats
 from muster_coordinator.runtime.tls_store import TlsStatus
 from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.throttling import ThrottleStats
 from muster_coordinator.wire.versions import VERSIONS, Api
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -67,7 +69,7 @@ class Requests:
         self.read.note_error(Api.HEARTBEAT, 32_000)
         self.read.in_flight = 5
         self.read.held_bytes = 70_000
-        self.stats = ClientStats(connections=2, accepted=9, idle=3, handshakes=4, bytes_in=100)
+        self.stats = ClientStats(connections=2, accepted=9, idle=3, handshakes=4, bytes_in=100, throttled=1)
 
     def clients(self) -> Mapping[str, ClientStats]:
         return {"PLAINTEXT": self.stats, "OTHER": ClientStats(connections=1)}
@@ -83,6 +85,11 @@ class Requests:
 
     def authentications(self) -> Mapping[tuple[str, str, str], int]:
         return {("PLAINTEXT", "SCRAM-SHA-256", "failed"): 4}
+
+    def throttles(self) -> ThrottleStats:
+        stats = ThrottleStats(entities=2)
+        stats.requests[Kind.FETCH], stats.ms[Kind.FETCH] = 3, 4_500
+        return stats
 
     def certificates(self) -> tuple[TlsStatus, ...]:
         return (
@@ -423,6 +430,10 @@ def test_requests_by_api_with_the_short_way_in_the_first_bucket() -> None:
     assert of("muster_request_errors_total", api="HEARTBEAT", error="REBALANCE_IN_PROGRESS") == 3
     assert of("muster_request_errors_total", api="HEARTBEAT", error="OTHER") == 1
     assert of("muster_authentications_total", listener="PLAINTEXT", mechanism="SCRAM-SHA-256", result="failed") == 4
+    assert of("muster_throttled_requests_total", quota="consumer_byte_rate") == 3
+    assert of("muster_throttle_seconds_total", quota="consumer_byte_rate") == 4.5
+    assert of("muster_throttled_requests_total", quota="request_percentage") == 0
+    assert of("muster_quota_entities") == 2
     assert of("muster_requests_in_flight") == 5
     assert of("muster_requests_held_bytes") == 70_000
 
@@ -438,6 +449,7 @@ def test_listeners_have_a_metric_for_each_meaning_and_the_old_one_for_one_releas
     one, other = (("listener", "PLAINTEXT"),), (("listener", "OTHER"),)
     assert (values["muster_client_connections", one], values["muster_client_connections", other]) == (2, 1)
     assert values["muster_client_connections_accepted_total", one] == 9
+    assert values["muster_client_connections_throttled", one] == 1
     assert values["muster_client_connections_closed_total", (*one, ("reason", "idle"))] == 3
     assert values["muster_client_connections_closed_total", (*one, ("reason", "handshake"))] == 4
     assert values["muster_client_received_bytes_total", one] == 100

@@ -6,13 +6,16 @@ from uuid import UUID
 
 import pytest
 from muster_coordinator.api import limits
+from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import EpochEnd
+from muster_coordinator.wire.throttling import Throttling
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
 ORDERS_ID = UUID(bytes=b"orders----------")
 ALL = range(4, 19)
@@ -442,3 +445,25 @@ def test_below_the_log_start_nothing_needs_a_proof() -> None:
     log = surface.log_of("wide", 0)
     log.start, log.leads = 5, False
     assert entries(KafkaClient(surface).ask(Api.FETCH, 12, **request(part(0, 3), name="wide"))) == [(0, 1, b"")]
+
+
+# -- quotas
+
+
+def test_a_fetch_takes_no_more_than_its_quotas_windows_hold() -> None:
+    """Two batches in each of four partitions; the quota lets through three of them at once. Others' does not matter."""
+    surface = wide_surface()
+    throttling = Throttling(surface.loop)
+    client = KafkaClient(surface, dispatcher=Dispatcher(surface, api_settings(), throttling=throttling))
+    asked = request(*(part(index) for index in range(4)), name="wide")
+
+    def fetched() -> int:
+        return sum(len(records) for _, _, records in entries(client.ask(Api.FETCH, 12, **asked)))
+
+    assert fetched() == 8 * 100
+    throttling.set({(("user", "bert"),): (("consumer_byte_rate", 30.0),)})
+    assert fetched() == 8 * 100
+    throttling.set({(("user", ""),): (("consumer_byte_rate", 30.0),)})
+    assert fetched() == 3 * 100
+    throttling.set({(("user", ""),): (("producer_byte_rate", 30.0),)})
+    assert fetched() == 8 * 100

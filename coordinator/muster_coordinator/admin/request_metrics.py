@@ -14,7 +14,9 @@ from typing_extensions import override
 
 from muster_coordinator.admin.view import CertificateStatus
 from muster_coordinator.errors import Code
+from muster_coordinator.quotas.client_quotas import KEYS, Kind
 from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.throttling import ThrottleStats
 from muster_coordinator.wire.versions import Api
 
 
@@ -33,6 +35,7 @@ class ListenerStats(Protocol):
     bytes_out: int
     buffered: int
     unsent: int
+    throttled: int
 
 
 class RequestView(Protocol):
@@ -54,6 +57,10 @@ class RequestView(Protocol):
 
     def authentications(self) -> Mapping[tuple[str, str, str], int]:
         """(listener, mechanism, result) -> how often."""
+        ...
+
+    def throttles(self) -> ThrottleStats:
+        """Of clients above their quotas."""
         ...
 
     def certificates(self) -> Sequence[CertificateStatus]:
@@ -81,7 +88,22 @@ class RequestCollector(Collector):
         for labels, count in sorted(self._view.authentications().items()):
             shown.add_metric(list(labels), count)
         yield shown
+        yield from self._throttles()
         yield from self._certificates()
+
+    def _throttles(self) -> Iterator[Metric]:
+        stats = self._view.throttles()
+        requests = CounterMetricFamily(
+            "muster_throttled_requests", "Requests by which a client came above its quota.", labels=["quota"]
+        )
+        seconds = CounterMetricFamily("muster_throttle_seconds", "What these clients were told.", labels=["quota"])
+        for kind in Kind:
+            requests.add_metric([KEYS[kind]], stats.requests[kind])
+            seconds.add_metric([KEYS[kind]], stats.ms[kind] / 1_000)
+        yield from (requests, seconds)
+        yield GaugeMetricFamily(
+            "muster_quota_entities", "Users, client ids and addresses with quotas in force.", value=stats.entities
+        )
 
     def _certificates(self) -> Iterator[Metric]:
         left = GaugeMetricFamily(
@@ -162,6 +184,7 @@ def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
     gauges = (
         ("muster_client_connections", "Open connections.", stats.connections),
         ("muster_client_buffered_bytes", "Bytes of requests that are incomplete or wait.", stats.buffered),
+        ("muster_client_connections_throttled", "Connections that are not read now: above a quota.", stats.throttled),
         ("muster_client_unsent_bytes", "Bytes of answers that clients have not taken.", stats.unsent),
     )
     counters = (

@@ -53,6 +53,7 @@ from muster_coordinator.security.oauth import TokenJudge
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 Handler = Callable[[RequestContext, int, Value, Exchange], None]
@@ -70,13 +71,14 @@ class Dispatcher:
         rand: Rand | None = None,
         tell: Tell = untold,
         tokens: TokenJudge | None = None,
+        throttling: Throttling = NOBODY_THROTTLED,
     ) -> None:
         """`rand` makes nonces and salts: one that nobody can predict, or that of the surface."""
         self._meter = meter or RequestMeter(lambda: 0)
         services = Services(surface, settings, authorize)
         self.services = services
         self._audit = Audit(tell, resets=not services.open)
-        self.fetch = Fetch(services)
+        self.fetch = Fetch(services, throttling)
         self._heartbeats = HeartbeatLeave(services)
         self.sasl = Sasl(services, rand or surface.rand, tell, tokens)
         users = ScramUsers(services, rand or surface.rand)

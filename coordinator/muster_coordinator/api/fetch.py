@@ -29,6 +29,7 @@ from muster_coordinator.ports import Timer
 from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 
 _LEADER_TAG_SINCE = 16
 _STORAGE_ERROR_FROM = 6
@@ -39,8 +40,9 @@ _LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 class Fetch:
     """Handler of Fetch v4-18."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, throttling: Throttling = NOBODY_THROTTLED) -> None:
         self.services = services
+        self._throttling = throttling
         self.parked = 0
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
@@ -51,6 +53,10 @@ class Fetch:
         if request.isolation_level not in (0, READ_COMMITTED):
             reply(_refused(Code.INVALID_REQUEST))
             return
+        if self._throttling.active:
+            most = self._throttling.fetch_bytes_max(context)
+            if most is not None and most < request.max_bytes:
+                request = request._replace(max_bytes=most)
         wanted = wanted_of(request, version)
         if len(wanted) > RAFT_GROUPS_MAX:
             # There are fewer partitions, so it is answered at once: in turns, because they are many.

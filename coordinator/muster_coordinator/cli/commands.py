@@ -9,6 +9,7 @@ from muster_coordinator.cli import (
     controller_voters,
     dev_brokers,
     groups,
+    quotas,
     replace_replica,
     replication_factor,
     stopped_entries,
@@ -32,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(groups.app, name="group")
     app.add_typer(users.app, name="user")
     app.add_typer(acls.app, name="acl")
+    app.add_typer(quotas.app, name="quota")
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
     balance.register(cluster.app)

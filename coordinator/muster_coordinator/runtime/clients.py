@@ -21,7 +21,6 @@ What it does not do: judge credentials, or know the meaning of requests (`api`).
 import asyncio
 import contextlib
 import socket
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -29,20 +28,24 @@ from typing import cast
 from typing_extensions import override
 
 from muster_coordinator.errors import CallerError, EnvironmentFault, WireError
-from muster_coordinator.events import CONNECTION_FAILED, USER_REVOKED, Event, Tell, untold
+from muster_coordinator.events import CONNECTION_FAILED, CONNECTION_REFUSED, USER_REVOKED, Event, Tell, untold
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, KIB, MIB
 from muster_coordinator.ports import Clock, Notice, unnoticed
+from muster_coordinator.quotas.admission import Admission, AdmissionLimits, Admitted, Refused
+from muster_coordinator.quotas.limits import DELAYED_CLOSES_MAX
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
 from muster_coordinator.runtime.tls_files import subject_of
 from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.runtime.turns import Turns
+from muster_coordinator.security.addresses import java_address
 from muster_coordinator.security.principal_mapping import PrincipalRules
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import ANONYMOUS, Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
 from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.throttling import DEFAULT_WINDOWS, NOBODY_THROTTLED, Throttling
 
 WRITE_HIGH_BYTES = MIB
 """Above this the transport's buffer takes no more. Further answers stay in the connection, and reading stops."""
@@ -51,13 +54,13 @@ JOIN_BYTES_MAX = 64 * KIB
 """Answers of one turn are joined into one buffer up to this size; larger ones are written without another copy."""
 LINGER_SECONDS = 5.0
 """How long a client may take to read its last answers after the connection was closed by us."""
-ACCEPT_DELAY_SECONDS_MAX = 5.0
+ACCEPT_DELAY_MS_MAX = 5_000
 """A new connection that would have to wait longer before it is read is refused."""
 
 
 @dataclass(slots=True)
 class ClientStats:
-    """Counters since the start, but for the gauges `connections`, `buffered` and `unsent`."""
+    """Counters since the start, but for the gauges `connections`, `buffered`, `unsent` and `throttled`."""
 
     connections: int = 0
     """Open connections now."""
@@ -79,6 +82,8 @@ class ClientStats:
     """Bytes of incomplete or held-back frames now."""
     unsent: int = 0
     """Bytes of answers that clients have not taken now."""
+    throttled: int = 0
+    """Connections that are not read now, because their clients are above a quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,18 @@ class ClientTls:
     handshakes: Handshakes
 
 
+def admission_of(most: ClientLimits) -> Admission:
+    """Of one listener, without limits of its own."""
+    overall = AdmissionLimits(
+        connections_max=most.connections_max,
+        per_address_max=most.connections_per_address_max,
+        rate_max=most.accepts_per_second_max,
+        per_address_overrides={},
+        listeners={},
+    )
+    return Admission(overall, DEFAULT_WINDOWS, ACCEPT_DELAY_MS_MAX)
+
+
 class ClientListener:
     """One named listener: call `listen`, later `close`. All calls are made on the loop's thread."""
 
@@ -117,7 +134,12 @@ class ClientListener:
         meter: RequestMeter | None = None,
         tls: ClientTls | None = None,
         sasl: ListenerSasl | None = None,
+        throttling: Throttling = NOBODY_THROTTLED,
+        admission: Admission | None = None,
     ) -> None:
+        """`admission`: of all listeners of a process; None: this one's alone."""
+        self.throttling = throttling
+        self._admission = admission or admission_of(client_limits)
         self.meter = meter
         self.tls = tls
         self.sasl = sasl
@@ -132,11 +154,11 @@ class ClientListener:
         self.stats = ClientStats()
         self._server: asyncio.Server | None = None
         self._clients: set[_Client | _Handshaking] = set()
-        self._per_address: Counter[str] = Counter()
         self.turns = Turns(clock, loop.call_soon)
         self._dirty: list[_Client] = []
+        self._closing_later = 0
+        """Refused sockets that are still open."""
         self._next_id = 0
-        self._next_turn_seconds = 0.0
         self._emptied: asyncio.Event | None = None
 
     async def listen(self, host: str, port: int) -> int:
@@ -185,23 +207,31 @@ class ClientListener:
 
     # -- called by the clients
 
-    def admit(self, address: str) -> float | None:
-        """Count a new connection. Returns the seconds to wait before reading it; None: refuse it."""
-        stats, most = self.stats, self.limits
-        per_address = most.connections_per_address_max
-        now = self.loop.time()
-        turn = max(now, self._next_turn_seconds)
-        crowded = per_address is not None and self._per_address[address] >= per_address
-        if stats.connections >= most.connections_max or crowded or turn - now > ACCEPT_DELAY_SECONDS_MAX:
+    def admit(self, address: str) -> Admitted | Refused:
+        """Count a new connection, or say why it is refused."""
+        stats = self.stats
+        answer = self._admission.admit(self.name, java_address(address), self.loop.time() * 1_000)
+        if isinstance(answer, Refused):
             stats.refused += 1
-            return None
-        self._next_turn_seconds = turn + 1 / most.accepts_per_second_max
-        stats.accepted += 1
-        stats.connections += 1
-        if per_address is not None:
-            self._per_address[address] += 1
-        # A burst of up to a tenth of a second's accepts is read at once.
-        return max(0.0, turn - now - 0.1)
+            self.tell(Event(CONNECTION_REFUSED, {"listener": self.name, "peer": address, "why": answer.why}))
+        else:
+            stats.accepted += 1
+            stats.connections += 1
+        return answer
+
+    def close_later(self, transport: asyncio.Transport, after_ms: int) -> None:
+        """A refused socket of an address above its rate: it is neither read nor closed until then (KIP-612)."""
+        if self._closing_later >= DELAYED_CLOSES_MAX:
+            transport.abort()
+            return
+        self._closing_later += 1
+        transport.pause_reading()
+
+        def over() -> None:
+            self._closing_later -= 1
+            transport.abort()
+
+        self.loop.call_later(after_ms / 1_000, over)
 
     def begun(self, client: "_Client | _Handshaking") -> None:
         """The connection that was admitted."""
@@ -216,10 +246,7 @@ class ClientListener:
         """Uncount an admitted connection that has ended."""
         self._clients.discard(client)
         self.stats.connections -= 1
-        if self.limits.connections_per_address_max is not None:
-            self._per_address[address] -= 1
-            if not self._per_address[address]:
-                del self._per_address[address]
+        self._admission.gone(self.name, java_address(address))
         if self._emptied is not None and not self._clients:
             self._emptied.set()
 
@@ -257,10 +284,14 @@ class _Arrival(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else "unknown"
-        wait_seconds = self._listener.admit(address)
-        if wait_seconds is None:
-            transport.abort()
+        answer = self._listener.admit(address)
+        if isinstance(answer, Refused):
+            if answer.close_ms:
+                self._listener.close_later(transport, answer.close_ms)
+            else:
+                transport.abort()
             return
+        wait_seconds = answer.delay_ms / 1_000
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -351,6 +382,7 @@ class _Client(asyncio.Protocol):
             authenticated=listener.sasl is None,
             sasl=None if listener.sasl is None else SaslSession(listener.sasl),
             principal=principal,
+            throttling=listener.throttling,
         )
         self._marked = False
         self._postponed = False
@@ -370,6 +402,7 @@ class _Client(asyncio.Protocol):
         if listener.sasl is not None:
             seconds = limits.AUTHENTICATION_MS_MAX / 1000
             self._auth_timer = listener.loop.call_later(seconds, self._check_authenticated)
+        self._mute_timer: asyncio.TimerHandle | None = None
         self._delay_timer: asyncio.TimerHandle | None = None
         if self._delayed:
             self._set_reading()
@@ -441,9 +474,12 @@ class _Client(asyncio.Protocol):
         by itself."""
         for timer in (
             self._idle_timer, self._stall_timer, self._delay_timer, self._linger_timer, self._auth_timer,
+            self._mute_timer,
         ):  # fmt: skip
             if timer is not None:
                 timer.cancel()
+        if self._mute_timer is not None:
+            self._listener.stats.throttled -= 1
         self.connection.close()
         self._account()
         self._listener.gone(self, self._address)
@@ -476,6 +512,9 @@ class _Client(asyncio.Protocol):
         if connection.state is State.FAILED:
             self._fail(connection)
         else:
+            if connection.muted_until_ms and self._mute_timer is None:
+                self._listener.stats.throttled += 1
+                self._watch_mute()
             self._set_reading()
 
     def _write_at_once(self, answers: bytes) -> None:
@@ -511,10 +550,30 @@ class _Client(asyncio.Protocol):
 
     # -- flow control
 
+    def _watch_mute(self) -> None:
+        """Unmute the connection when its time is over; it may have become longer meanwhile."""
+        left_ms = self.connection.muted_until_ms - self._listener.clock.monotonic_ms()
+        self._mute_timer = self._listener.loop.call_later(max(left_ms, 1) / 1_000, self._check_mute)
+
+    def _check_mute(self) -> None:
+        if self.connection.muted_until_ms > self._listener.clock.monotonic_ms():
+            self._watch_mute()
+            return
+        self._mute_timer = None
+        self._listener.stats.throttled -= 1
+        self.connection.unmute()
+        self._go_on_reading()
+
     def _delay_over(self) -> None:
         self._delay_timer = None
         self._delayed = False
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        """The connection may be read again."""
         connection = self.connection
+        if self._postponed or connection.state is State.CLOSED:
+            return
         if connection.buffered_bytes:
             if self._listener.turns.may_work():
                 connection.resume()

@@ -39,6 +39,7 @@ from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, Repeated
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.throttling import EMPTY_FETCH, NOBODY_THROTTLED, Throttling, Use
 from muster_coordinator.wire.versions import ADVERTISED, BEFORE_AUTHENTICATION, LARGE_FRAMES, Api
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -91,7 +92,7 @@ class Exchange:
 
     __slots__ = (
         "_answered", "_began_ns", "_cancel", "_connection", "_correlation", "_followed", "ends", "frame", "held",
-        "route",
+        "route", "work",
     )  # fmt: skip
 
     def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
@@ -102,6 +103,8 @@ class Exchange:
         self._cancel: Callable[[], None] | None = None
         self._followed: Callable[[], None] | None = None
         self._answered: Callable[[Value], None] | None = None
+        self.work: _Work | None = None
+        """None: no quota counts this request."""
         self.held: Held | None = None
         """None for a small request, and once the answer has left the line."""
         self.frame: bytearray | _Sentinel | None = None
@@ -135,18 +138,23 @@ class Exchange:
         if self._followed is not None:
             self._followed = None
             self._connection.patient -= 1
-        if self._connection.state is State.CLOSED:
-            self.frame = NO_ANSWER
-            self.held = None
-            return
         meter = self._connection.meter
+        if self.work is not None:
+            self.work.encoding(meter.now_ns())
+        if self._connection.state is State.CLOSED:
+            self._drop()
+            return
         if isinstance(answer, _Sentinel):
             self.frame = answer
+            if self.work is not None and answer is NO_ANSWER:
+                self._throttle(self.work, None, answer)
         else:
             route = self.route
             try:
                 frame = route.start_answer(self._correlation)
                 route.encode(frame, answer)
+                if self.work is not None:
+                    frame = self._throttle(self.work, frame, answer)
                 _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
                 self.frame = frame
             except Exception as error:
@@ -166,6 +174,36 @@ class Exchange:
                 self._connection.contain("an answer's errors could not be counted", route.api, route.version, error)
         meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
         self._connection.answered()
+
+    def _drop(self) -> None:
+        """Nobody hears the answer. Who does not wait for answers is held to its quotas as well."""
+        self.frame = NO_ANSWER
+        self.held = None
+        if self.work is not None:
+            self._charge(self.work, 0, timed=True)
+
+    def _throttle(self, work: "_Work", frame: bytearray | None, answer: Value) -> bytearray:
+        """Count what the request has taken, and mute the connection if that is more than its client's quota. Returns
+        the answer to send; `frame` is None if there is none."""
+        route = self.route
+        timed = frame is not None
+        frame = frame if frame is not None else bytearray()
+        throttle_ms = self._charge(work, len(frame), timed=timed)
+        if not throttle_ms:
+            return frame
+        self._connection.mute(throttle_ms)
+        if not frame:
+            return frame
+        if route.api == Api.FETCH:
+            answer, frame = EMPTY_FETCH, route.start_answer(self._correlation)
+            route.encode(frame, answer)
+        return route.throttled(frame, self._correlation, answer, throttle_ms)
+
+    def _charge(self, work: "_Work", answer_bytes: int, *, timed: bool) -> int:
+        """Returns for how long the client is to be throttled."""
+        connection = self._connection
+        spent_ns = work.spent_ns(connection.meter.now_ns()) if timed else None
+        return connection.throttling.throttle_ms(Use(work.context, work.request_bytes, answer_bytes, spent_ns))
 
     def on_answer(self, call: Callable[[Value], None]) -> None:
         """Register `call` for the answer, before it is written, also if the client is gone by then. It may complete the
@@ -196,6 +234,33 @@ class Exchange:
         call, self._cancel = self._cancel, None
         if call is not None:
             call()
+
+
+class _Work:
+    """What a request takes of its client's quotas."""
+
+    __slots__ = ("_began_ns", "_spent_ns", "context", "request_bytes")
+
+    def __init__(self, context: RequestContext, request_bytes: int, began_ns: int) -> None:
+        self.context = context
+        self.request_bytes = request_bytes
+        self._began_ns: int | None = began_ns
+        """When the loop's thread began to work for it; None: it does something else now."""
+        self._spent_ns = 0
+
+    def handed_on(self, now_ns: int) -> None:
+        """The handler has returned."""
+        if self._began_ns is not None:
+            self._spent_ns += now_ns - self._began_ns
+            self._began_ns = None
+
+    def encoding(self, now_ns: int) -> None:
+        """The answer is there: in the handler's own turn, or later."""
+        if self._began_ns is None:
+            self._began_ns = now_ns
+
+    def spent_ns(self, now_ns: int) -> int:
+        return self._spent_ns + (0 if self._began_ns is None else now_ns - self._began_ns)
 
 
 Handle = Callable[[RequestContext, Value, Exchange], None]
@@ -236,8 +301,8 @@ class Connection:
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
         "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_session_ends_ms", "_unsent",
-        "_wake", "connection_id", "failure", "last_request_ms", "meter", "patient", "principal", "requests", "sasl",
-        "state", "tokens",
+        "_wake", "connection_id", "failure", "last_request_ms", "meter", "muted_until_ms", "patient", "principal",
+        "requests", "sasl", "state", "throttling", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -255,8 +320,12 @@ class Connection:
         authenticated: bool = True,
         principal: str = ANONYMOUS,
         sasl: SaslSession | None = None,
+        throttling: Throttling = NOBODY_THROTTLED,
     ) -> None:
         self.meter = meter or _UNREAD
+        self.throttling = throttling
+        self.muted_until_ms = 0
+        """Nothing is read before, because the client is above a quota; 0: it is not muted."""
         self._held_ns = 0
         """When buffered frames began to wait for a turn; 0 while none waits."""
         self.connection_id = connection_id
@@ -306,6 +375,8 @@ class Connection:
         `receive`."""
         repeated = self._repeated
         if repeated is None or self._line or self._buffered or self._unsent or self.state is not State.READY:
+            return None
+        if self.muted_until_ms or self.throttling.times_requests:
             return None
         times, rest = divmod(len(data), repeated.size_bytes)
         if rest or not 0 < times <= limits.CONNECTION_TURN_REQUESTS_MAX:
@@ -362,7 +433,18 @@ class Connection:
     def _may_go_on(self) -> bool:
         return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
 
+    def mute(self, throttle_ms: int) -> None:
+        """Read nothing for this time. The driver calls `unmute` then."""
+        self.muted_until_ms = max(self.muted_until_ms, self._clock.monotonic_ms() + throttle_ms)
+        self._wake()
+
+    def unmute(self) -> None:
+        """The time is over; call `resume` for what has been held back."""
+        self.muted_until_ms = 0
+
     def _is_full(self) -> bool:
+        if self.muted_until_ms:
+            return True
         line = self._line
         if line and self.state is State.UNAUTHENTICATED:
             return True
@@ -402,7 +484,7 @@ class Connection:
         self.last_request_ms = now_ms = self._clock.monotonic_ms()
         while not self._is_full():
             self._needed = _SIZE_BYTES
-            repeated = self._repeated if now_ms < self._session_ends_ms else None
+            repeated = self._repeated if now_ms < self._session_ends_ms and not self.throttling.times_requests else None
             if repeated is not None and not self._line and count < limits.CONNECTION_TURN_REQUESTS_MAX:
                 taken = self._repeat(repeated, data, pos, limits.CONNECTION_TURN_REQUESTS_MAX - count)
                 count += taken
@@ -475,6 +557,7 @@ class Connection:
         if route is None:
             self._refuse_version(api, version, correlation)
             return
+        counted_from_ns = self._counted_from_ns(api) if self.throttling.active else None
         frame = Frame(data, stop)
         client_id = self._client_id
         try:
@@ -503,8 +586,7 @@ class Connection:
         if not small and self.meter.held_bytes + held_bytes > limits.REQUESTS_HELD_BYTES_MAX:
             raise WireError("the unanswered requests of all clients hold too much memory for another of this size")
         if self.patient:
-            for earlier in tuple(self._line):
-                earlier.hurry(api)
+            self._hurry(api)
         if api == Api.HEARTBEAT:
             self._remember(data, pos - _SIZE_BYTES, stop, route, request)
         meter = self.meter
@@ -519,9 +601,27 @@ class Connection:
             self._line_bytes += held_bytes
         self._line.append(exchange)
         try:
-            self._handle(context, request, exchange)
+            if counted_from_ns is not None:
+                self._count_work(context, request, exchange, _Work(context, stop - pos, counted_from_ns))
+            else:
+                self._handle(context, request, exchange)
         except Exception as error:
             raise self._failed_by(api, version, error) from error
+
+    def _hurry(self, api: int) -> None:
+        for earlier in tuple(self._line):
+            earlier.hurry(api)
+
+    def _counted_from_ns(self, api: int) -> int | None:
+        """When the work for a request begins; None: no quota counts it, as nobody knows yet whose it is."""
+        counted = self.state is State.READY and self.throttling.counts(api)
+        return self.meter.now_ns() if counted else None
+
+    def _count_work(self, context: RequestContext, request: Value, exchange: Exchange, work: _Work) -> None:
+        """Handle a request of which quotas count what it takes."""
+        exchange.work = work
+        self._handle(context, request, exchange)
+        work.handed_on(self.meter.now_ns())
 
     def _require_user(self) -> None:
         if self.state is State.UNAUTHENTICATED:

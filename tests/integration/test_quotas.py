@@ -1,0 +1,249 @@
+"""Clients of a real process are held to their quotas: a Java producer and a Java consumer at byte rates, an address at
+its rate of new connections; who is throttled for longer than its session stays in its group, and a neighbour is not
+slowed. `kafka-configs` and `muster quota` show the same.
+
+`make test` has a short form; MUSTER_QUOTAS=whole (`make quotas`) holds both within 10 % over 60 s at each of four
+levels.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from muster_coordinator.wire.versions import Api
+
+from tests import kafka_tools
+from tests.cluster import MusterCluster, wait_until
+from tests.wire.kio_entities import encode_request
+
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.paced, pytest.mark.timeout(1_200)]
+
+WHOLE = os.environ.get("MUSTER_QUOTAS") == "whole"
+PRODUCE = "org.apache.kafka.tools.ProducerPerformance"
+CONSUME = "org.apache.kafka.tools.ConsumerPerformance"
+WINDOWS = 10
+"""Of one second: whoever begins may use nine seconds' worth at once."""
+SESSION_MS = 6_000
+RECORD_BYTES = 1_000
+ANYBODY = "ANONYMOUS"
+
+
+class Held:
+    """A cluster of one replica, and what tests ask it."""
+
+    def __init__(self, cluster: MusterCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+
+    def muster(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "muster_coordinator.cli.main", *arguments, "-b", self.cluster.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def topic(self, name: str) -> None:
+        self.muster("topic", "create", name, "--partitions", "1", "--replication-factor", "1")
+
+    def produce(self, topic: str, client: str, records: int) -> list[str]:
+        return [
+            PRODUCE, "--topic", topic, "--num-records", str(records), "--record-size", str(RECORD_BYTES),
+            "--throughput", "-1", "--print-metrics", "--command-property",
+            f"bootstrap.servers={self.cluster.bootstrap}", f"client.id={client}", "batch.size=16384", "linger.ms=5",
+        ]  # fmt: skip
+
+    def consume(self, topic: str, client: str, group: str, records: int, fetch_bytes: int = 1_048_576) -> list[str]:
+        config = self.folder / f"{client}-{group}.properties"
+        config.write_text(f"client.id={client}\nsession.timeout.ms={SESSION_MS}\nheartbeat.interval.ms=1000\n")
+        return [
+            CONSUME, "--bootstrap-server", self.cluster.bootstrap, "--topic", topic, "--num-records", str(records),
+            "--group", group, "--print-metrics", "--command-config", str(config), "--timeout", "60000",
+            "--fetch-size", str(fetch_bytes),
+        ]  # fmt: skip
+
+    def in_force(self) -> None:
+        """What the log has of quotas holds by now."""
+        entities = {tuple(row.get(kind) for kind in ("user", "client", "ip")) for row in self.quotas()}
+        wait_until("the quotas hold", lambda: self.metric("muster_quota_entities") == len(entities), 30)
+
+    def quotas(self, *options: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.muster("quota", "list", "-o", "json", *options))
+        return found
+
+    def metric(self, name: str) -> float:
+        """Its series are added up; a label may stand in the name."""
+        found = [line.rpartition(" ")[2] for line in self.cluster.metrics(0).splitlines() if line.startswith(name)]
+        return sum(map(float, found))
+
+
+def told(output: str, metric: str) -> float:
+    """A metric of a Java client, from what its tool prints."""
+    found = re.search(rf":{metric}:\{{[^}}]*\}}\s*: (\S+)", output)
+    assert found is not None, output[-2_000:]
+    return float(found[1])
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    if not WHOLE:
+        settings["quota.window.num"] = str(WINDOWS)
+    folder = tmp_path_factory.mktemp("quotas")
+    with MusterCluster(folder / "cluster", replicas=1, partitions=2, settings=settings) as cluster:
+        yield Held(cluster, folder)
+
+
+def closed_of(held: Held, address: str, number: int) -> int:
+    """How many of so many new connections are closed without a word within seconds."""
+    asks = encode_request(Api.API_VERSIONS, 0, {}, 1, "asks")
+    there = ("127.0.0.1", held.cluster.client_port(0))
+    closed = 0
+    with contextlib.ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_connection(there, 10, source_address=(address, 0))) for _ in range(number)
+        ]
+        for one in sockets:
+            with contextlib.suppress(ConnectionError):
+                one.sendall(asks)
+        for one in sockets:
+            one.settimeout(30)
+            try:
+                closed += one.recv(1) == b""
+            except ConnectionError:
+                closed += 1
+    return closed
+
+
+def lines(held: Held, *options: str) -> set[tuple[str, float]]:
+    return {(row["quota"], row["value"]) for row in held.quotas(*options)}
+
+
+@pytest.mark.skipif(WHOLE, reason="the long form has another")
+def test_a_producer_is_held_is_told_so_and_its_neighbour_is_not(held: Held) -> None:
+    held.topic("produced")
+    rate, records = 400_000, 5_200
+    held.muster("quota", "set", "--user", ANYBODY, "--client", "held", f"producer_byte_rate={rate}")
+    held.muster("quota", "set", "--user", ANYBODY, "producer_byte_rate=1000000000")
+    before = held.metric('muster_throttle_seconds_total{quota="producer_byte_rate"}')
+    held.in_force()
+    began = time.monotonic()
+    output = kafka_tools.run(*held.produce("produced", "held", records))
+    seconds = time.monotonic() - began
+    allowed = rate * (WINDOWS + seconds)
+    assert records * RECORD_BYTES < allowed, "never more than its windows and the time since"
+    assert seconds > (records * RECORD_BYTES / rate - WINDOWS) * 0.9
+    assert told(output, "produce-throttle-time-max") > 0
+    assert held.metric('muster_throttle_seconds_total{quota="producer_byte_rate"}') > before
+    neighbour = kafka_tools.run(*held.produce("produced", "neighbour", records))
+    assert told(neighbour, "produce-throttle-time-max") == 0
+    shown = kafka_tools.run(
+        kafka_tools.CONFIGS, "--bootstrap-server", held.cluster.bootstrap, "--describe",
+        "--entity-type", "users", "--entity-name", ANYBODY, "--entity-type", "clients", "--entity-name", "held",
+    )  # fmt: skip
+    assert f"producer_byte_rate={float(rate)}" in shown
+    assert lines(held, "--user", ANYBODY, "--client", "held") == {("producer_byte_rate", rate)}
+
+
+@pytest.mark.skipif(WHOLE, reason="the long form has another")
+def test_a_consumer_that_is_muted_for_longer_than_its_session_stays_a_member(held: Held) -> None:
+    """Nine seconds' worth at once, then so long nothing; its heartbeats have a connection of their own. The quota is
+    set by Kafka's own tool."""
+    held.topic("consumed")
+    rate, records = 20_000, 330
+    kafka_tools.run(*held.produce("consumed", "filler", records))
+    kafka_tools.run(
+        kafka_tools.CONFIGS, "--bootstrap-server", held.cluster.bootstrap, "--alter",
+        "--entity-type", "clients", "--entity-name", "reader", "--add-config", f"consumer_byte_rate={rate}",
+    )  # fmt: skip
+    assert lines(held, "--client", "reader") == {("consumer_byte_rate", rate)}
+    held.in_force()
+    output = kafka_tools.run(*held.consume("consumed", "reader", "g", records))
+    assert told(output, "fetch-throttle-time-max") > SESSION_MS
+    assert told(output, "heartbeat-total") > SESSION_MS / 1_000 / 2
+    assert told(output, "rebalance-total") == 1
+    assert held.metric('muster_events_total{event="member expelled"}') == 0
+    assert held.metric('muster_throttled_requests_total{quota="consumer_byte_rate"}') > 0
+    held.muster("quota", "remove", "--client", "reader")
+    assert lines(held, "--client", "reader") == set()
+
+
+@pytest.mark.skipif(WHOLE, reason="the short form is whole")
+def test_an_address_is_held_to_its_rate_of_new_connections_and_another_is_not(held: Held) -> None:
+    held.muster("quota", "set", "--ip", "127.0.0.2", "connection_creation_rate=1")
+    held.in_force()
+    before = held.metric("muster_client_connections_refused_total")
+    many = 10 * WINDOWS
+    assert closed_of(held, "127.0.0.2", many) >= many // 2
+    refused = held.metric("muster_client_connections_refused_total") - before
+    assert refused >= many // 2
+    assert closed_of(held, "127.0.0.3", many) == 0
+    assert held.metric("muster_client_connections_refused_total") == before + refused
+    held.muster("quota", "remove", "--ip", "127.0.0.2")
+    held.in_force()
+    assert closed_of(held, "127.0.0.2", many) == 0
+
+
+LEVELS = {
+    "user and client id": ("--user", ANYBODY, "--client", "held"),
+    "user": ("--user", ANYBODY),
+    "client id": ("--client", "held"),
+    "default": ("--client-defaults",),
+}
+"""By precedence; those below each have a tenth of its rate as a decoy."""
+RATE = 250_000
+WARM_SECONDS, LONG_SECONDS = 20, 60
+"""A Fetch of more than a fraction of a second's worth leaves some of the rate unused, by Kafka's arithmetic too."""
+
+
+@pytest.mark.skipif(not WHOLE, reason="MUSTER_QUOTAS=whole")
+@pytest.mark.parametrize("level", LEVELS)
+def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, level: str) -> None:
+    name = level.replace(" ", "-")
+    held.topic(f"in-{name}")
+    held.topic(f"out-{name}")
+    for _ in range(7):
+        kafka_tools.run(*held.produce(f"out-{name}", "filler", RATE * 20 // RECORD_BYTES))
+    names = list(LEVELS)
+    for place, other in enumerate(names[names.index(level) :]):
+        rate = RATE if place == 0 else RATE // 10
+        held.muster("quota", "set", *LEVELS[other], f"producer_byte_rate={rate}", f"consumer_byte_rate={rate}")
+    started: list[subprocess.Popen[bytes]] = []
+    outputs = [held.folder / f"{name}-{kind}.txt" for kind in ("in", "out")]
+    try:
+        for path, arguments in zip(
+            outputs,
+            (
+                held.produce(f"in-{name}", "held", 10**8),
+                held.consume(f"out-{name}", "held", name, RATE * 130 // RECORD_BYTES, fetch_bytes=RATE // 8),
+            ),
+            strict=True,
+        ):
+            with path.open("wb") as out:
+                started.append(subprocess.Popen(kafka_tools.command(*arguments), stdout=out, stderr=out))
+        time.sleep(WARM_SECONDS)
+        began = time.monotonic()
+        received, sent = (held.metric(f"muster_client_{what}_bytes_total") for what in ("received", "sent"))
+        time.sleep(LONG_SECONDS)
+        seconds = time.monotonic() - began
+        received = held.metric("muster_client_received_bytes_total") - received
+        sent = held.metric("muster_client_sent_bytes_total") - sent
+        assert all(one.poll() is None for one in started), [path.read_text()[-2_000:] for path in outputs]
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+        for other in names[names.index(level) :]:
+            held.muster("quota", "remove", *LEVELS[other])
+        held.in_force()
+    assert (received / seconds, sent / seconds) == pytest.approx((RATE, RATE), rel=0.1)
+    for quota in ("producer_byte_rate", "consumer_byte_rate"):
+        assert held.metric(f'muster_throttle_seconds_total{{quota="{quota}"}}') > 0
+    assert held.metric('muster_events_total{event="member expelled"}') == 0
