@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from muster_coordinator import connection_settings, sasl_settings
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER, AdminKeys
+from muster_coordinator.connection_settings import QuotaKeys
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
 from muster_coordinator.errors import CallerError
@@ -41,7 +42,6 @@ from muster_coordinator.limits import (
 )
 from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
-from muster_coordinator.quotas import limits as quotas_limits
 from muster_coordinator.quotas.admission import ListenerLimits
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
@@ -53,7 +53,6 @@ from muster_coordinator.setting_values import (
     WILDCARDS,
     Listener,
     Parser,
-    address_counts,
     boolean,
     folder,
     format_address,
@@ -103,7 +102,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, PeerKeys, TlsKeys):
+class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -362,26 +361,6 @@ class Settings(AdminKeys, PeerKeys, TlsKeys):
         integer(1),
         "2000",
         "Most new client connections a second. Kafka's default: 2147483647.",
-    )
-
-    connections_per_ip_overrides: dict[str, int] = _key(
-        "max.connections.per.ip.overrides",
-        address_counts,
-        "",
-        "Most connections of single addresses, as IP:number between commas, in place of `max.connections.per.ip`. "
-        "Names of hosts are not looked up: write addresses.",
-    )
-    quota_windows: int = _key(
-        "quota.window.num",
-        integer(1, quotas_limits.WINDOWS_MAX),
-        str(quotas_limits.QUOTA_WINDOWS),
-        "Windows of samples that are kept for each client that has a quota.",
-    )
-    quota_window_seconds: int = _key(
-        "quota.window.size.seconds",
-        integer(1, quotas_limits.WINDOW_SECONDS_MAX),
-        str(quotas_limits.QUOTA_WINDOW_SECONDS),
-        "Length of each window.",
     )
 
     # Raft and storage.
