@@ -18,7 +18,7 @@ LATER = (
     *("control_type", "key_type", "key_version", "value_version", "group_id", "topic", "partition", "committed_offset"),
     *("committed_leader_epoch", "metadata", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "key", "value"),
 )
-GROUP_FIRST = (2, 3, 4, 5, 6, 7, 8, 16, 1000, 1001)
+GROUP_FIRST = (*range(2, 24), 1000, 1001)
 
 
 class Bytes:

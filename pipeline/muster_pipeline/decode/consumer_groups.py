@@ -1,11 +1,12 @@
-"""Rows of `records` of types 3 to 8 and 16 (KIP-848 groups) as rows of `consumer_records`.
+"""Rows of `records` of types 3 to 23 (KIP-848, share and Streams groups) as rows of `consumer_records`.
 
 Record by record and pure, like `decode.generations`. All values are version 0, flexible, and grow by tagged fields:
-known tags are read, unknown ones skipped. Layouts: Kafka's group coordinator record schemas.
+known tags are read, unknown ones skipped. Layouts: Kafka's group coordinator record schemas. Values of KIP-848
+groups are here, those of the others in `decode.share_groups` and `decode.streams_groups`.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,25 +14,30 @@ import pyarrow.compute as pc
 from muster_pipeline.decode.fields import FieldError, Fields
 from muster_pipeline.decode.generations import NEEDED, Decoded, Row, origin_columns, value_damage
 from muster_pipeline.decode.origin import Damage
+from muster_pipeline.decode.share_groups import SHARE_VALUES
+from muster_pipeline.decode.streams_groups import STREAMS_VALUES
+from muster_pipeline.decode.structs import current, id_partitions, partition_metadata, target_epoch
 from muster_pipeline.schemas.consumer_records import CONSUMER_RECORDS, KINDS
-from muster_pipeline.schemas.records import CONSUMER_TYPES
+from muster_pipeline.schemas.records import CONSUMER_TYPES, MODERN_TYPES
 
-_MEMBER_KEYS: Final = (5, 7, 8)
+_MEMBER_KEYS: Final = (5, 7, 8, 10, 13, 14, 19, 21, 22)
 _REGEX_KEY: Final = 16
-_TOPIC_BYTES_MIN: Final = 18
 
 
 def decode_consumer_groups(records: pa.RecordBatch | pa.Table) -> Decoded:
-    """Decode the rows of CONSUMER_TYPES among `records` (columns NEEDED at least); other rows are ignored."""
-    chosen = records.filter(pc.is_in(records["key_type"], pa.array(CONSUMER_TYPES, pa.int16())))
+    """Decode the rows of MODERN_TYPES among `records` (columns NEEDED at least); other rows are ignored."""
+    chosen = records.filter(pc.is_in(records["key_type"], pa.array(MODERN_TYPES, pa.int16())))
     rows: list[Row] = []
     damages: list[Damage] = []
+    unread: list[tuple[int, str]] = []
     for record in chosen.select(sorted(NEEDED)).to_pylist():
         try:
             rows.append(_row(record))
         except FieldError as error:
             damages.append(value_damage(record, error))
-    return Decoded(rows=pa.RecordBatch.from_pylist(rows, schema=CONSUMER_RECORDS), damages=tuple(damages))
+            unread.append((record["log_offset"], record["group_id"]))
+    made = pa.RecordBatch.from_pylist(rows, schema=CONSUMER_RECORDS)
+    return Decoded(rows=made, damages=tuple(damages), unread=tuple(unread))
 
 
 def _row(record: Row) -> Row:
@@ -60,22 +66,6 @@ def _group_epoch(fields: Fields) -> Row:
     if 0 in tags:
         row["metadata_hash"] = fields.within(tags[0]).i64()
     return row
-
-
-def _partition_metadata(fields: Fields) -> Row:
-    topics = []
-    for _ in range(fields.compact_count(_TOPIC_BYTES_MIN)):
-        topics.append(
-            {"topic_id": fields.topic_id(), "topic": fields.compact_string(), "partition_count": fields.i32()}
-        )
-        for _ in range(fields.compact_count(6)):
-            fields.i32()
-            for _ in range(fields.compact_count(1)):
-                fields.compact_string()
-            fields.tags()
-        fields.tags()
-    fields.tags()
-    return {"topics_metadata": topics}
 
 
 def _member(fields: Fields) -> Row:
@@ -108,21 +98,15 @@ def _classic_member(fields: Fields) -> Row:
     return {"classic_session_timeout_ms": session_timeout, "classic_protocols": protocols}
 
 
-def _target_epoch(fields: Fields) -> Row:
-    row = {"target_epoch": fields.i32()}
-    fields.tags()
-    return row
-
-
 def _target(fields: Fields) -> Row:
-    row = {"target": _partitions(fields)}
+    row = {"target": id_partitions(fields)}
     fields.tags()
     return row
 
 
 def _current(fields: Fields) -> Row:
-    row: Row = {"member_epoch": fields.i32(), "previous_member_epoch": fields.i32(), "member_state": fields.i8()}
-    row |= {"assigned": _partitions(fields), "pending_revocation": _partitions(fields)}
+    row: Row = current(fields)
+    row |= {"assigned": id_partitions(fields), "pending_revocation": id_partitions(fields)}
     fields.tags()
     return row
 
@@ -134,21 +118,15 @@ def _regular_expression(fields: Fields) -> Row:
     return row
 
 
-def _partitions(fields: Fields) -> list[dict[str, Any]]:
-    found = []
-    for _ in range(fields.compact_count(_TOPIC_BYTES_MIN)):
-        found.append({"topic_id": fields.topic_id(), "partitions": fields.i32_array(fields.compact_count(4))})
-        fields.tags()
-    return found
-
-
-_VALUES: Final[dict[int, Callable[[Fields], Row]]] = {
+_CONSUMER_VALUES: Final[dict[int, Callable[[Fields], Row]]] = {
     3: _group_epoch,
-    4: _partition_metadata,
+    4: partition_metadata,
     5: _member,
-    6: _target_epoch,
+    6: target_epoch,
     7: _target,
     8: _current,
     16: _regular_expression,
 }
-assert tuple(_VALUES) == tuple(KINDS) == CONSUMER_TYPES
+_VALUES: Final = {**_CONSUMER_VALUES, **SHARE_VALUES, **STREAMS_VALUES}
+assert tuple(_CONSUMER_VALUES) == CONSUMER_TYPES
+assert _VALUES.keys() == KINDS.keys() == set(MODERN_TYPES)

@@ -10,6 +10,7 @@ from typing import Final
 
 _I8: Final = struct.Struct(">b")
 _I16: Final = struct.Struct(">h")
+_U16: Final = struct.Struct(">H")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
 _VARINT_BYTES_MAX: Final = 5
@@ -43,6 +44,10 @@ class Fields:
     def i16(self) -> int:
         """Signed 16 bits."""
         return self._take(_I16)
+
+    def u16(self) -> int:
+        """Unsigned 16 bits."""
+        return self._take(_U16)
 
     def i32(self) -> int:
         """Signed 32 bits."""

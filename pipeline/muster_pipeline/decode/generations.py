@@ -38,6 +38,8 @@ class Decoded:
 
     rows: pa.RecordBatch
     damages: tuple[Damage, ...]
+    unread: tuple[tuple[int, str], ...] = ()
+    """Log offset and group of each record that could not be read."""
 
 
 def decode_generations(records: pa.RecordBatch | pa.Table) -> Decoded:
@@ -45,12 +47,15 @@ def decode_generations(records: pa.RecordBatch | pa.Table) -> Decoded:
     chosen = records.filter(pc.is_in(records["key_type"], pa.array(GENERATION_TYPES, pa.int16())))
     rows: list[Row] = []
     damages: list[Damage] = []
+    unread: list[tuple[int, str]] = []
     for record in chosen.select(sorted(NEEDED)).to_pylist():
         try:
             rows.append(_row(record))
         except FieldError as error:
             damages.append(value_damage(record, error))
-    return Decoded(rows=pa.RecordBatch.from_pylist(rows, schema=GENERATION_RECORDS), damages=tuple(damages))
+            unread.append((record["log_offset"], record["group_id"]))
+    made = pa.RecordBatch.from_pylist(rows, schema=GENERATION_RECORDS)
+    return Decoded(rows=made, damages=tuple(damages), unread=tuple(unread))
 
 
 def value_damage(record: Row, error: FieldError) -> Damage:

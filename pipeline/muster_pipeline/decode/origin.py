@@ -64,6 +64,19 @@ def of_record(reason: str, detail: str, offset: int, batch: tuple[int | None, in
     )
 
 
+def of_finding(reason: str, detail: str, offsets: tuple[int, int], data: bytes = b"") -> Damage:
+    """Something about sound records [first, last], which stay in `records`."""
+    return Damage(
+        scope="finding",
+        reason=reason,
+        detail=detail,
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        raw=data[:RAW_BYTES_MAX] or None,
+        sha256=hashlib.sha256(data).hexdigest() if data else None,
+    )
+
+
 def quarantine(origin: Origin, damages: Iterable[Damage]) -> pa.RecordBatch:
     """Rows of `quarantine`."""
     head = asdict(origin)

@@ -17,7 +17,7 @@ from muster_pipeline.decode.view import I64, Bools, View
 from muster_pipeline.decode.walk import Walk
 from muster_pipeline.schemas.records import NAMED_TYPES, RECORDS
 
-_MEMBER_KEY_TYPES = (5, 7, 8, 16)
+_MEMBER_KEY_TYPES = (5, 7, 8, 10, 13, 14, 16, 19, 21, 22)
 """Record types whose key holds a second string: a member id, or a regular expression."""
 _CONTROL_KEY_BYTES = 4
 

@@ -6,19 +6,21 @@ raises or is killed, it leaves only drafts and files that no manifest names, whi
 
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
 from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
+from muster_pipeline.decode.unknown import decode_unknown
 from muster_pipeline.job.inputs import FileAccount, Input, Part
 from muster_pipeline.store.manifest import FileEntry
 from muster_pipeline.store.writer import TableWriter, close_all
@@ -27,7 +29,9 @@ from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
 from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
 
-DECODERS: Final = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
+DECODERS: Final = GroupDecoders(
+    generations=decode_generations, consumer_groups=decode_consumer_groups, unknown=decode_unknown
+)
 _OF_LOG: Final = tuple(name for name in BRONZE if name != "log_end_offsets")
 
 
@@ -65,6 +69,7 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
             drafts.callback(writer.abort)
         fold = PartitionFold(log_partition, stage.settings, _log_ends(stage), DECODERS)
         records = 0
+        read: list[FileAccount] = []
         for part in stage.input.parts(log_partition):
             damages: tuple[Damage, ...] = ()
             if part.records is not None:
@@ -77,7 +82,9 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
                     writers["records"].write(batch)
             if part.file is not None:
                 _account(writers, part, part.file, () if part.is_carried else damages)
+                read += [part.file] if part.is_end else []
         _write(writers, fold.finish())
+        _findings(writers, read, fold.findings)
         made = close_all(writers.values())
     return Done(
         log_partition=log_partition,
@@ -100,12 +107,22 @@ def _write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -
 def _account(writers: Mapping[str, TableWriter], part: Part, file: FileAccount, damages: tuple[Damage, ...]) -> None:
     """Write a part's quarantine rows, those of its group records included, and at its end the file's account."""
     if part.carried is not None:
-        writers["quarantine"].write(part.carried)
+        derived = pc.equal(part.carried["reason"], "clock")  # told anew by every run
+        writers["quarantine"].write(part.carried.filter(pc.invert(derived)))
     file.account.add_damages(damages)
     if part.damages or damages:
         writers["quarantine"].write(pa.Table.from_batches([quarantine(file.origin, (*part.damages, *damages))]))
     if part.is_end:
         writers["files"].write(pa.Table.from_batches([files(*file)]))
+
+
+def _findings(writers: Mapping[str, TableWriter], read: list[FileAccount], findings: Sequence[Damage]) -> None:
+    """Write what the fold found, each with the file that holds its first record. Nothing if bronze is the input."""
+    for finding in findings if read else ():
+        at = finding.first_offset or 0
+        holds = [one.origin for one in read if one.account.first_offset is not None and one.account.first_offset <= at]
+        origin = holds[-1] if holds else read[0].origin
+        writers["quarantine"].write(pa.Table.from_batches([quarantine(origin, (finding,))]))
 
 
 def _log_ends(stage: Stage) -> LogEndSamples:

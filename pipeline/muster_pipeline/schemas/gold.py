@@ -34,6 +34,7 @@ LAG_DETAILS: Final = {
     "answer_older_than_commit": "the sample is below the committed offset, a later one is not: clock skew, slow answer",
     "committed_past_end": "no sample reached the committed offset: data loss, a new topic of that name, or a reset",
     "head_went_back": "the later sample is below the earlier one: the topic was created again or truncated",
+    "clock": "a coordinator's clock was wrong at that time (table quarantine, reason clock)",
 }
 
 LAG: Final = schema(
@@ -167,13 +168,19 @@ _STRINGS = list_of(pa.string())
 
 
 def _count(name: str, comment: str) -> Column:
-    return optional(name, pa.int32(), historic(f"{comment}; null if an assignment is not readable", MAY_BE_OLDER))
+    return optional(
+        name,
+        pa.int32(),
+        historic(
+            f"{comment}; null if an assignment is not readable, or several members share partitions", MAY_BE_OLDER
+        ),
+    )
 
 
 REBALANCES: Final = schema(
     (
         *_PLACE,
-        required("group_kind", pa.string(), "classic or consumer"),
+        required("group_kind", pa.string(), "one of GROUP_KINDS"),
         optional("started_at_ms", pa.int64(), "start, ms since 1970; null unless duration_class is exact"),
         required("ended_at_ms", pa.int64(), "record that completed it, ms since 1970"),
         optional("started_log_offset", pa.int64(), "record that began it; null if there is none"),
@@ -228,7 +235,7 @@ REBALANCES: Final = schema(
 BALANCE: Final = schema(
     (
         *_PLACE,
-        required("group_kind", pa.string(), "classic or consumer"),
+        required("group_kind", pa.string(), "one of GROUP_KINDS"),
         required("generation", pa.int32(), historic("generation or epoch", MAY_MISS)),
         required("at_ms", pa.int64(), "when it was completed, ms since 1970"),
         required("log_offset", pa.int64(), "record that completed it"),
@@ -260,6 +267,7 @@ EXPIRY_RULES: Final = {
     "rebalancing": "never while the group rebalances; decided again afterwards",
     "not_consumer": "never: members of another protocol type, or a subscription that cannot be read",
     "pending_transaction": "never while a transactional commit of the partition is open",
+    "unknown": "not known: the group has records that this release cannot read (table quarantine)",
 }
 
 EXPIRY: Final = schema(
@@ -268,9 +276,16 @@ EXPIRY: Final = schema(
         *_PARTITION,
         required("committed_offset", pa.int64(), "offset that would be lost"),
         required("commit_timestamp_ms", pa.int64(), "coordinator's clock at the commit, ms since 1970"),
-        required("group_kind", pa.string(), "classic, consumer, or simple (no group record)"),
         required(
-            "group_state", pa.string(), "stable, empty, preparing, completing, simple: state at the end of the log"
+            "group_kind",
+            pa.string(),
+            "one of GROUP_KINDS, simple (no group record), or unknown (not all of its records could be read)",
+        ),
+        required(
+            "group_state",
+            pa.string(),
+            "state at the end of the log: stable, empty; preparing, completing (classic); assigning, reconciling, "
+            "not_ready (the others, as Kafka names them); simple, unknown",
         ),
         required("rule", pa.string(), "one of EXPIRY_RULES: Kafka's rule that applies (KIP-211)"),
         optional("base_timestamp_ms", pa.int64(), "time from which retention counts, ms since 1970; null if none"),

@@ -24,6 +24,9 @@ REASONS: Final = {
     "key_schema": "a record's key breaks the schema of its type",
     "value_schema": "a record's value breaks the schema of its version, or the version is not known",
     "utf8": "a name in a record is not UTF-8",
+    "unknown_type": "a record of a type that this release does not know",
+    "clock": "a coordinator's clock was far from the others': the records' own times are not used",
+    "log_truncated": "records that had been read are not in the cluster's log any more: their rows were withdrawn",
     "retention_gap": "offsets that the live cluster had deleted before they were read",
 }
 
@@ -34,7 +37,10 @@ QUARANTINE: Final = schema(
         required("file", pa.string(), "path relative to the folder that was read; 'fetch' for a live cluster"),
         required("segment_base", pa.int64(), "base offset in the file's name; -1 if read from a live cluster"),
         required(
-            "scope", pa.string(), "bytes: a region of the file; record: one record of a sound batch; gap: offsets only"
+            "scope",
+            pa.string(),
+            "bytes: a region of the file; record: one record of a sound batch; gap: offsets only; finding: about "
+            "records that are sound, and in table records unless withdrawn",
         ),
         required("reason", pa.string(), "why: one of REASONS"),
         required("detail", pa.string(), "the reason as text for people, with numbers"),

@@ -19,10 +19,16 @@ from muster_pipeline.schemas.columns import optional, required, schema
 OFFSET_COMMIT_TYPES: Final = (0, 1)
 GROUP_METADATA_TYPE: Final = 2
 CONSUMER_TYPES: Final = (3, 4, 5, 6, 7, 8, 16)
+SHARE_TYPES: Final = (9, 10, 11, 12, 13, 14, 15)
+"""KIP-932. Type 9 is of Kafka 4.0's early access."""
+STREAMS_TYPES: Final = (17, 18, 19, 20, 21, 22, 23)
+"""KIP-1071. No release wrote type 18."""
+MODERN_TYPES: Final = (*CONSUMER_TYPES, *SHARE_TYPES, *STREAMS_TYPES)
+"""Groups whose members the server assigns: record by record instead of whole generations."""
 CANDIDATE_GENERATION_TYPE: Final = 1000
 GROUP_REBALANCE_TYPE: Final = 1001
 GENERATION_TYPES: Final = (GROUP_METADATA_TYPE, CANDIDATE_GENERATION_TYPE, GROUP_REBALANCE_TYPE)
-NAMED_TYPES: Final = (*OFFSET_COMMIT_TYPES, *GENERATION_TYPES, *CONSUMER_TYPES)
+NAMED_TYPES: Final = (*OFFSET_COMMIT_TYPES, *GENERATION_TYPES, *MODERN_TYPES)
 """Key types whose first key field is the group id, which is in `group_id`."""
 
 CONTROL_ABORT: Final = 0

@@ -59,24 +59,31 @@ COMMITS: Final = schema(
     comment="one offset commit, or removal of a committed offset, with its outcome",
 )
 
-GROUP_KINDS: Final = {"classic": "join and sync by the group's leader", "consumer": "KIP-848: assigned by the server"}
+GROUP_KINDS: Final = {
+    "classic": "join and sync by the group's leader",
+    "consumer": "KIP-848: assigned by the server",
+    "share": "KIP-932: partitions are shared by several members",
+    "streams": "KIP-1071: members own tasks, not partitions",
+}
 
 _GROUP = (
     required("append_timestamp_ms", pa.int64(), "record timestamp, ms since 1970"),
     required("group_id", pa.string(), "group"),
-    required("group_kind", pa.string(), "one of GROUP_KINDS: classic, consumer"),
+    required("group_kind", pa.string(), "one of GROUP_KINDS: " + ", ".join(GROUP_KINDS)),
 )
 
 GENERATIONS: Final = schema(
     (
         *ORIGIN,
         *_GROUP,
-        required("record_type", pa.int16(), "2, 1000, 1001 (classic); 3, 6 (consumer)"),
+        required(
+            "record_type", pa.int16(), "2, 1000, 1001 (classic); 3, 6 (consumer); 11, 12 (share); 17, 20 (streams)"
+        ),
         required(
             "stage",
             pa.string(),
             "completed, empty, candidate, rebalance, deleted, settled (see generation records); epoch: group epoch "
-            "raised (type 3); target: assignment for the epoch computed (type 6)",
+            "raised; target: assignment for the epoch computed (both not classic)",
         ),
         optional(
             "generation",
@@ -101,7 +108,7 @@ MEMBERSHIPS: Final = schema(
             "generation", pa.int32(), historic("generation, or the group epoch last seen; null if none", MAY_MISS)
         ),
         required(
-            "stage", pa.string(), "of the record: completed, candidate, rebalance (classic); joined, left (consumer)"
+            "stage", pa.string(), "of the record: completed, candidate, rebalance (classic); joined, left (all others)"
         ),
         required("member_id", pa.string(), "id given by the coordinator or chosen by the member"),
         optional("instance_id", pa.string(), "group.instance.id; null for a dynamic member, or a tombstone's member"),
@@ -119,8 +126,8 @@ MEMBERSHIPS: Final = schema(
 
 ASSIGNMENT_KINDS: Final = {
     "assigned": "classic: assigned by the leader",
-    "target": "consumer: in the target assignment",
-    "current": "consumer: owns",
+    "target": "consumer, share: in the target assignment",
+    "current": "consumer: owns; share: reads, perhaps with others",
     "revoking": "consumer: must be revoked",
 }
 
@@ -138,5 +145,5 @@ ASSIGNMENTS: Final = schema(
         optional("topic_id", pa.string(), "topic id as Kafka prints it; null for classic groups"),
         required("partition", pa.int32(), "partition"),
     ),
-    comment="one partition that one record assigns to one member",
+    comment="one partition that one record assigns to one member; tasks of Streams groups are not here",
 )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from muster_pipeline.tables.errors import LimitReached
 from muster_pipeline.transforms import balance, limits, rebalances
+from muster_pipeline.transforms.clock import is_wrong, time_of
 from muster_pipeline.transforms.group_rows import GroupRows
 from muster_pipeline.transforms.group_view import HistoricGroup, MemberView, Owned, owned
 
@@ -58,6 +59,9 @@ class ClassicState:
     reasons: list[str] = field(default_factory=list)
     joined_ms: int | None = None
     """When the join phase ended (type 1000)."""
+    is_joined_wrong: bool = False
+    """The clock was wrong then, or (next one) when the last generation was completed."""
+    is_completed_wrong: bool = False
 
 
 class ClassicFold:
@@ -117,7 +121,7 @@ class ClassicFold:
             state.reasons.append(record["reason"] or "")
         elif stage == "candidate":
             state.state = "completing"
-            state.joined_ms = record["append_timestamp_ms"]
+            state.joined_ms, state.is_joined_wrong = time_of(record), is_wrong(record)
         else:
             self._completed(group_id, state, record)
 
@@ -125,7 +129,8 @@ class ClassicFold:
         assert record["stage"] in _COMPLETED
         state.state = "stable" if record["members"] else "empty"
         after = view(record)
-        at_ms, at = record["append_timestamp_ms"], record["log_offset"]
+        at_ms, at = time_of(record), record["log_offset"]
+        wrong = is_wrong(record) or (state.began is not None and is_wrong(state.began)) or state.is_joined_wrong
         if state.view is not None and state.view.generation == after.generation:
             came_back = state.view.members.keys() != after.members.keys()
         else:
@@ -140,6 +145,7 @@ class ClassicFold:
                 timing=_timing(state, record),
                 reasons=tuple(state.reasons),
                 lost_before=state.lost,
+                is_timed=not wrong and not state.is_completed_wrong,
             )
             changes = one.changes()
             self._rows.add("rebalances", rebalances.row(one))
@@ -147,6 +153,7 @@ class ClassicFold:
             state.lost = frozenset() if changes is None else changes.lost
         state.view, state.completed_ms = after, at_ms
         state.began, state.joined_ms = None, None
+        state.is_completed_wrong, state.is_joined_wrong = is_wrong(record), False
         state.reasons.clear()
 
 
@@ -170,14 +177,14 @@ def view(record: Record) -> HistoricGroup:
 
 
 def _timing(state: ClassicState, record: Record) -> rebalances.Timing:
-    ended_ms = record["append_timestamp_ms"]
+    ended_ms = time_of(record)
     joined_ms = state.joined_ms if state.joined_ms is not None else record["state_timestamp_ms"]
     sync_ms = None if joined_ms is None or not record["members"] else max(0, ended_ms - joined_ms)
     began = state.began
     started_ms = None
     if began is not None:
         said = began["state_timestamp_ms"]
-        started_ms = began["append_timestamp_ms"] if said is None else said
+        started_ms = time_of(began) if said is None else said
     return rebalances.Timing(
         started_ms=started_ms,
         started_at=None if began is None else began["log_offset"],

@@ -1,22 +1,32 @@
-"""KIP-848 groups: from decoded records of types 3 to 8 to silver rows, and to gold `rebalances` and `balance`.
+"""Groups whose members the server assigns (KIP-848, share, Streams): from decoded records to silver rows and to gold
+`rebalances` and `balance`.
 
-An epoch begins with a type 3 record and is complete when the target assignment is for it (type 6) and every member has
-reached it (type 8) with no partition left to revoke. Both ends are in the log, so durations are exact. An epoch that
-the next one overtakes is reported as not completed. Regular expressions (type 16) are resolved in type 5's topics.
+An epoch begins with its record (type 3, 11, 17). It is complete as Kafka's coordinator says it (ConsumerGroup and
+StreamsGroup, maybeUpdateGroupState): the target assignment is for it, and every member has reached that target and is
+stable, which it is not while it must still revoke, or waits for others to release. Both ends are in the log, so
+durations
+are exact. An epoch that the next one overtakes is reported as not completed. Regular expressions (type 16) are resolved
+in type 5's topics. A Streams group's partitions are its active tasks; a share group's have no single owner, so that
+nothing moves in it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from muster_pipeline.schemas.consumer_records import GROUP_KIND, KINDS
 from muster_pipeline.tables.errors import LimitReached
 from muster_pipeline.transforms import balance, limits, rebalances
+from muster_pipeline.transforms.clock import is_wrong, time_of
 from muster_pipeline.transforms.group_rows import GroupRows
 from muster_pipeline.transforms.group_view import HistoricGroup, MemberView, Owned, owned
 from muster_pipeline.transforms.topic_names import TopicNames
 
-KIND: Final = "consumer"
-EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 3, 4, 5, 6, 7, 8
+SHARE, STREAMS = "share", "streams"
+_STABLE: Final = 0
+_BORN_AT: Final = 2
+"""Kafka 4.3 makes a group with epoch 1 and logs none before 2 (ModernGroup, StreamsGroup); it is the first release that
+stamps a target assignment with its time."""
 
 Record = Mapping[str, Any]
 
@@ -25,6 +35,7 @@ Record = Mapping[str, Any]
 class ConsumerState:
     """The state of one group between records."""
 
+    kind: str
     epoch: int = 0
     target_epoch: int = -1
     members: dict[str, Record] = field(default_factory=dict)
@@ -32,8 +43,43 @@ class ConsumerState:
     view: HistoricGroup | None = None
     completed_ms: int | None = None
     began: Record | None = None
-    """The type 3 record of the epoch that is not complete yet."""
+    """The record of the epoch that is not complete yet."""
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
+    topology: Record | None = None
+    validated_topology_epoch: int | None = None
+    is_stamped: bool = False
+    """A target assignment had its time."""
+    had_first: bool = False
+    """A record told of epoch 1 as one that the group was given."""
+    is_timed: bool = True
+    """False: the epoch under way has a record whose time is wrong."""
+
+    @property
+    def state(self) -> str:
+        """As Kafka's coordinator names it, in lower case."""
+        if not self.members:
+            return "empty"
+        if self.kind == SHARE:
+            return "stable"
+        if self.kind == STREAMS and not self._is_ready():
+            return "not_ready"
+        if self.target_epoch < self.epoch:
+            return "assigning"
+        return "stable" if all(map(self._is_reconciled, self.members)) else "reconciling"
+
+    def _is_ready(self) -> bool:
+        if self.topology is None:
+            return False
+        return self.validated_topology_epoch in (None, self.topology["topology_epoch"])
+
+    def _is_reconciled(self, member_id: str) -> bool:
+        now = self.current.get(member_id)
+        return now is not None and now["member_state"] == _STABLE and now["member_epoch"] == self.target_epoch
+
+    @property
+    def first_generation(self) -> int:
+        """1; 2 if a release wrote the group that begins with it, and nothing tells of an epoch 1."""
+        return _BORN_AT if self.is_stamped and not self.had_first and self.members else 1
 
     def seen(self) -> HistoricGroup:
         """The group as it is now."""
@@ -44,7 +90,13 @@ class ConsumerState:
         )
 
     def topics(self, member: Record) -> frozenset[str] | None:
-        """Topics that a member subscribes to; None if the log has not resolved its regular expression."""
+        """Topics that a member subscribes to; None if the log has not resolved its regular expression.
+
+        Members of a Streams group share the topology's, which are those that Kafka knows by name.
+        """
+        if self.kind == STREAMS:
+            parts = () if self.topology is None else self.topology["subtopologies"]
+            return frozenset(topic for part in parts for topic in part["topics"])
         topics = frozenset(member["subscribed_topics"] or ())
         regex = member["subscribed_regex"]
         if not regex:
@@ -52,25 +104,28 @@ class ConsumerState:
         return topics | self.regexes[regex] if regex in self.regexes else None
 
     def is_complete(self) -> bool:
-        """The target is for the epoch, and every member has reached it. True without members."""
+        """The target is for the epoch, and every member has reached it and is stable. True without members."""
         if not self.members:
             return True
-        return self.target_epoch >= self.epoch and all(
-            (now := self.current.get(member_id)) is not None
-            and now["member_epoch"] == self.epoch
-            and not now["pending_revocation"]
-            for member_id in self.members
-        )
+        return self.target_epoch >= self.epoch and all(map(self._is_reconciled, self.members))
 
     def _member(self, member: Record) -> MemberView:
-        now = self.current.get(member["member_id"])
         return MemberView(
             member_id=member["member_id"],
             instance_id=member["instance_id"],
             topics=self.topics(member),
-            assigned=frozenset[Owned]() if now is None else owned(now["assigned"] or (), "topic_id"),
+            assigned=self._owned(self.current.get(member["member_id"])),
             rebalance_timeout_ms=member["rebalance_timeout_ms"],
         )
+
+    def _owned(self, now: Record | None) -> frozenset[Owned] | None:
+        if self.kind == SHARE:
+            return None
+        if now is None:
+            return frozenset()
+        if self.kind == STREAMS:
+            return owned(now["active"] or (), "subtopology")
+        return owned(now["assigned"] or (), "topic_id")
 
 
 class ConsumerFold:
@@ -84,8 +139,8 @@ class ConsumerFold:
     def feed(self, records: Sequence[Record]) -> None:
         """Raises LimitReached."""
         for record in records:
-            group_id, kind = record["group_id"], record["record_type"]
-            if kind == EPOCH and record["is_tombstone"]:
+            group_id, kind = record["group_id"], KINDS[record["record_type"]]
+            if kind == "group_epoch" and record["is_tombstone"]:
                 self.groups.pop(group_id, None)
                 self._generation(record, None, "deleted", None)
                 continue
@@ -93,30 +148,46 @@ class ConsumerFold:
                 continue
             if group_id not in self.groups and len(self.groups) >= limits.GROUPS_MAX:
                 raise LimitReached(f"more than GROUPS_MAX = {limits.GROUPS_MAX} groups in one log partition")
-            state = self.groups.setdefault(group_id, ConsumerState())
+            state = self._state(group_id, GROUP_KIND[record["record_type"]])
             self._record(kind, state, record)
-            if state.began is not None and state.is_complete():
+            state.is_timed = state.is_timed and not is_wrong(record)
+            # A member that leaves makes a new epoch in the same batch: its absence completes nothing.
+            counts = not record["is_tombstone"] or not state.members
+            if state.began is not None and counts and state.is_complete():
                 self._ended(state, state.began, record, completed=True)
 
-    def _record(self, kind: int, state: ConsumerState, record: Record) -> None:
-        if kind == EPOCH:
+    def _state(self, group_id: str, kind: str) -> ConsumerState:
+        """Of a group whose kind is another one than it was, nothing is left."""
+        known = self.groups.get(group_id)
+        if known is None or known.kind != kind:
+            known = self.groups[group_id] = ConsumerState(kind)
+        return known
+
+    def _record(self, kind: str, state: ConsumerState, record: Record) -> None:
+        if kind == "group_epoch":
             if state.began is not None:
                 self._ended(state, state.began, record, completed=False)
-            state.epoch, state.began = record["group_epoch"], record
+            state.epoch, state.began, state.is_timed = record["group_epoch"], record, True
+            state.validated_topology_epoch = record["validated_topology_epoch"]
+            state.had_first = state.had_first or state.epoch == 1
             self._generation(record, state.epoch, "epoch", len(state.members))
-        elif kind == TOPICS:
+        elif kind in ("partition_metadata", "share_state_topics"):
             for topic in record["topics_metadata"] or ():
                 self._names.learn(topic["topic_id"], topic["topic"], record["log_offset"])
-        elif kind == MEMBER:
+        elif kind == "member":
             self._member(state, record)
-        elif kind == TARGET_EPOCH:
+        elif kind == "target_epoch":
             if not record["is_tombstone"]:
                 state.target_epoch = record["target_epoch"]
+                state.is_stamped = state.is_stamped or record["target_timestamp_ms"] is not None
+                state.had_first = state.had_first or state.target_epoch == 1
                 self._generation(record, state.target_epoch, "target", len(state.members))
-        elif kind == TARGET:
+        elif kind == "target_assignment":
             self._assignments(state, record, state.epoch, (("target", "target"),))
-        elif kind == CURRENT:
+        elif kind == "current_assignment":
             self._current(state, record)
+        elif kind == "topology":
+            state.topology = None if record["is_tombstone"] else record
         elif record["is_tombstone"]:
             state.regexes.pop(record["regular_expression"], None)
         else:
@@ -151,6 +222,8 @@ class ConsumerFold:
             state.current.pop(record["member_id"], None)
             return
         state.current[record["member_id"]] = record
+        owns = bool(record["assigned"] or record["active"])
+        state.had_first = state.had_first or (record["member_epoch"] == 1 and owns)
         kinds = (("current", "assigned"), ("revoking", "pending_revocation"))
         self._assignments(state, record, record["member_epoch"], kinds)
 
@@ -187,26 +260,34 @@ class ConsumerFold:
 
     def _ended(self, state: ConsumerState, began: Record, record: Record, *, completed: bool) -> None:
         after = state.seen()
+        ended_ms = time_of(record)
         timing = rebalances.Timing(
-            started_ms=began["append_timestamp_ms"],
+            started_ms=time_of(began),
             started_at=began["log_offset"],
-            ended_ms=record["append_timestamp_ms"],
+            ended_ms=ended_ms,
             ended_at=record["log_offset"],
             sync_ms=None,
             previous_ms=state.completed_ms,
         )
         one = rebalances.Rebalance(
-            group_id=record["group_id"], kind=KIND, before=state.view, after=after, timing=timing, completed=completed
+            group_id=record["group_id"],
+            kind=state.kind,
+            before=state.view,
+            after=after,
+            timing=timing,
+            completed=completed,
+            first_generation=state.first_generation,
+            is_timed=state.is_timed and not is_wrong(record) and not is_wrong(began),
         )
         self._rows.add("rebalances", rebalances.row(one))
         if completed:
             self._rows.add(
                 "balance",
-                balance.row(record["group_id"], KIND, after, record["append_timestamp_ms"], record["log_offset"]),
+                balance.row(record["group_id"], state.kind, after, ended_ms, record["log_offset"]),
             )
-        state.view, state.completed_ms, state.began = after, record["append_timestamp_ms"], None
+        state.view, state.completed_ms, state.began = after, ended_ms, None
 
 
 def _place(record: Record) -> dict[str, Any]:
     names = ("log_offset", "append_timestamp_ms", "group_id")
-    return {name: record[name] for name in names} | {"group_kind": KIND}
+    return {name: record[name] for name in names} | {"group_kind": GROUP_KIND[record["record_type"]]}

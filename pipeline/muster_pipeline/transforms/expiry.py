@@ -31,6 +31,8 @@ class GroupNow(NamedTuple):
 
 
 SIMPLE = GroupNow("simple", "simple", None, None, frozenset())
+UNKNOWN = GroupNow("unknown", "unknown", None, None, None)
+"""A group of which some record could not be read."""
 
 
 def classic_now(state: ClassicState) -> GroupNow:
@@ -42,19 +44,23 @@ def classic_now(state: ClassicState) -> GroupNow:
 
 
 def consumer_now(state: ConsumerState) -> GroupNow:
-    """A KIP-848 group at the end of the log."""
+    """A group whose members the server assigns, at the end of the log."""
     topics: frozenset[str] | None = frozenset()
     for member in state.members.values():
         known = state.topics(member)
         topics = None if topics is None or known is None else topics | known
-    return GroupNow("consumer", "stable" if state.members else "empty", "consumer", None, topics)
+    return GroupNow(state.kind, state.state, "consumer", None, topics)
 
 
 def rule(group: GroupNow, topic: str, *, is_pending: bool) -> str:
     """The rule of `schemas.gold.EXPIRY_RULES` that applies, explicit expiry apart."""
     if is_pending:
         return "pending_transaction"
-    if group.kind == "consumer":
+    if group.kind == "unknown":
+        return "unknown"
+    if group.kind == "share":
+        return "not_consumer"
+    if group.kind in ("consumer", "streams"):
         if group.topics is None:
             return "not_consumer"
         return "subscribed" if topic in group.topics else "not_subscribed"
@@ -107,7 +113,7 @@ def expiry_table(
 
 
 def _verdict(name: str, group: GroupNow, commit_ms: int, expire_ms: int, settings: FoldSettings) -> dict[str, Any]:
-    if name in ("subscribed", "rebalancing", "not_consumer", "pending_transaction"):
+    if name in ("subscribed", "rebalancing", "not_consumer", "pending_transaction", "unknown"):
         return {"rule": name, "base_timestamp_ms": None, "retention_ms": None, "expires_at_ms": None}
     if expire_ms != NONE:
         return {"rule": "explicit", "base_timestamp_ms": None, "retention_ms": None, "expires_at_ms": expire_ms}

@@ -7,20 +7,23 @@ live, or read back from bronze gives the same silver and gold.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from muster_pipeline.decode.generations import Decoded
-from muster_pipeline.decode.origin import Damage
-from muster_pipeline.transforms import stalls
+from muster_pipeline.decode.origin import Damage, of_finding
+from muster_pipeline.decode.unknown import Unknown
+from muster_pipeline.schemas.consumer_records import KINDS
+from muster_pipeline.schemas.records import GROUP_METADATA_TYPE, RECORDS
+from muster_pipeline.transforms import limits, stalls
 from muster_pipeline.transforms.arrays import NONE, Ints, ints
 from muster_pipeline.transforms.classic_groups import ClassicFold
-from muster_pipeline.transforms.clock import Clock, minutes
+from muster_pipeline.transforms.clock import Clock, Read, Wrong, minutes, with_clock
 from muster_pipeline.transforms.commits import CommitFold, Effects
 from muster_pipeline.transforms.consumer_groups import ConsumerFold
-from muster_pipeline.transforms.expiry import GroupNow, classic_now, consumer_now, expiry_table
+from muster_pipeline.transforms.expiry import UNKNOWN, GroupNow, classic_now, consumer_now, expiry_table
 from muster_pipeline.transforms.group_rows import GroupRows
 from muster_pipeline.transforms.key_state import KeyState
 from muster_pipeline.transforms.keys import KeyNumbers
@@ -29,9 +32,17 @@ from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.rate import Groups, RateFold
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.transforms.topic_names import TopicNames
+from muster_pipeline.transforms.wrong_times import WrongTimes
 
 Decode = Callable[[pa.Table], Decoded]
 """From rows of `records` to decoded group records; pure."""
+DecodeUnknown = Callable[[pa.Table], tuple[Unknown, ...]]
+"""From rows of `records` to findings of types that are not known; pure."""
+
+
+def _none_unknown(records: pa.Table) -> tuple[Unknown, ...]:
+    del records
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,40 @@ class GroupDecoders:
 
     generations: Decode
     consumer_groups: Decode
+    unknown: DecodeUnknown = _none_unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Group records in log order: decoded rows, and (log offset, group) of those that could not be read."""
+
+    generations: list[dict[str, Any]]
+    consumer_groups: list[dict[str, Any]]
+    unread: list[tuple[int, str]]
+
+    def until(self, log_offset: int) -> tuple["_Group", "_Group"]:
+        """(those below the offset, the others)."""
+        parts = []
+        for wanted in (True, False):
+            parts.append(
+                _Group(
+                    generations=[one for one in self.generations if (one["log_offset"] < log_offset) is wanted],
+                    consumer_groups=[one for one in self.consumer_groups if (one["log_offset"] < log_offset) is wanted],
+                    unread=[one for one in self.unread if (one[0] < log_offset) is wanted],
+                )
+            )
+        return parts[0], parts[1]
+
+    def joined(self, later: "_Group") -> "_Group":
+        """Both, one after the other."""
+        return _Group(
+            generations=self.generations + later.generations,
+            consumer_groups=self.consumer_groups + later.consumer_groups,
+            unread=self.unread + later.unread,
+        )
+
+
+_NO_GROUP: Final = _Group(generations=[], consumer_groups=[], unread=[])
 
 
 class Fed(NamedTuple):
@@ -64,34 +109,104 @@ class PartitionFold:
         self._state = KeyState()
         self._commits = CommitFold(self._keys)
         self._rate = RateFold()
-        self._lag = LagFold(log_ends, self._keys)
+        self._wrong = WrongTimes()
+        self._lag = LagFold(log_ends, self._keys, self._wrong)
         self._stalls = stalls.StallFold(settings.stall_min_ms)
         self._rows = GroupRows(settings.cluster, log_partition)
         self._names = TopicNames()
         self._classic = ClassicFold(self._rows)
         self._consumer = ConsumerFold(self._rows, self._names)
+        self._held = RECORDS.empty_table()
+        """Rows after a jump of the clock that nothing bears out yet; bounded by limits.CLOCK_WITNESSES."""
+        self._held_groups = _NO_GROUP
+        self._unread: dict[str, int] = {}
+        """Group -> log offset of its last record that could not be read, since it was told whole or deleted."""
+        self.findings: list[Damage] = []
+        """What was wrong with clocks; whole after `finish`."""
 
     def feed(self, records: pa.Table) -> Fed:
         """Rows of `records` in log order, which directly follow those of the previous chunk. Raises LimitReached."""
-        clock_ms = self._clock.advance(ints(records["append_timestamp_ms"]))
-        silver, effects = self._commits.feed(records, clock_ms)
-        made = {"commits": silver}
-        made |= self._measured(effects, ints(records["log_offset"]), clock_ms)
-        self._names.learn_commits(records)
         generations = self._decoders.generations(records)
         consumer_groups = self._decoders.consumer_groups(records)
-        self._classic.feed(generations.rows.to_pylist())
-        self._consumer.feed(consumer_groups.rows.to_pylist())
-        damages = sorted((*generations.damages, *consumer_groups.damages), key=lambda one: one.first_offset or 0)
-        return Fed(made | self._rows.tables(), tuple(damages))
+        unknown = self._decoders.unknown(records)
+        strange = [(one.damage.first_offset or 0, one.group_id) for one in unknown if one.group_id is not None]
+        groups = _Group(
+            generations=generations.rows.to_pylist(),
+            consumer_groups=consumer_groups.rows.to_pylist(),
+            unread=[*generations.unread, *consumer_groups.unread, *strange],
+        )
+        found = (*generations.damages, *consumer_groups.damages, *(one.damage for one in unknown))
+        damages = sorted(found, key=lambda one: one.first_offset or 0)
+        return Fed(self._timed(records, groups, is_end=False), tuple(damages))
+
+    def _timed(self, records: pa.Table, groups: _Group, *, is_end: bool) -> dict[str, pa.Table]:
+        """Fold the rows of which the clock is certain, and hold the others back."""
+        if self._held.num_rows:
+            records = pa.concat_tables([self._held, records.select(self._held.column_names)])
+            groups = self._held_groups.joined(groups)
+        read = self._clock.read(ints(records["append_timestamp_ms"]), is_end=is_end)
+        ready = len(read.clock_ms)
+        self._held, self._held_groups = records.slice(ready), _NO_GROUP
+        if ready < records.num_rows:
+            groups, self._held_groups = groups.until(records["log_offset"][ready].as_py())
+            records = records.slice(0, ready)
+        log_offsets = ints(records["log_offset"])
+        if read.is_wrong.any():
+            groups = self._note(read, log_offsets, groups)
+        return self._fold(records, log_offsets, read.clock_ms, groups)
+
+    def _note(self, read: Read, log_offsets: Ints, groups: _Group) -> _Group:
+        """Keep what is wrong with clocks; the group records with the clock's time where their own is wrong."""
+        for one in read.wrong:
+            if len(self.findings) < limits.CLOCK_FINDINGS_MAX:
+                self.findings.append(_finding(one, log_offsets))
+            if one.apart_ms > 0:
+                self._wrong.raised_ms.add(int(read.clock_ms[one.first]), int(read.clock_ms[one.last + 1]))
+        rows = np.flatnonzero(read.is_wrong)
+        clock = dict(zip(log_offsets[rows].tolist(), read.clock_ms[rows].tolist(), strict=True))
+        for at in clock:
+            self._wrong.offsets.add(at, at)
+        behind = rows[read.is_behind[rows]]
+        for at_ms in np.unique(read.clock_ms[behind]).tolist():
+            self._wrong.behind_ms.add(at_ms, at_ms)
+
+        def timed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [with_clock(one, clock[one["log_offset"]]) if one["log_offset"] in clock else one for one in records]
+
+        return _Group(
+            generations=timed(groups.generations),
+            consumer_groups=timed(groups.consumer_groups),
+            unread=groups.unread,
+        )
+
+    def _fold(self, records: pa.Table, log_offsets: Ints, clock_ms: Ints, groups: _Group) -> dict[str, pa.Table]:
+        silver, effects = self._commits.feed(records, clock_ms)
+        made = {"commits": silver}
+        made |= self._measured(effects, log_offsets, clock_ms)
+        self._names.learn_commits(records)
+        self._classic.feed(groups.generations)
+        self._consumer.feed(groups.consumer_groups)
+        self._unread |= {group_id: at for at, group_id in groups.unread}
+        for record in (*groups.generations, *groups.consumer_groups) if self._unread else ():
+            if self._unread.get(record["group_id"], record["log_offset"]) < record["log_offset"] and _is_whole(record):
+                del self._unread[record["group_id"]]
+        return made | self._rows.tables()
 
     def finish(self) -> dict[str, pa.Table]:
         """The rows that only the end of the log decides: the open minute, open stalls, open transactions, expiry."""
+        made = self._timed(self._held.slice(0, 0), _NO_GROUP, is_end=True)
+        last = self._ended()
+        return made | {
+            name: pa.concat_tables([made[name], rows]) if name in made else rows for name, rows in last.items()
+        }
+
+    def _ended(self) -> dict[str, pa.Table]:
         size = len(self._keys)
         self._lag.take_rest(self._state.offset.ensure(size))
         found = self._stalls.finish(self._state, size, self._clock.now_ms)
         groups = {name: consumer_now(group) for name, group in self._consumer.groups.items()}
         groups |= {name: classic_now(group) for name, group in self._classic.groups.items()}
+        groups |= dict.fromkeys(self._unread, UNKNOWN)
         return {
             "commits": self._commits.finish(),
             **self._closed(self._rate.finish(), None),
@@ -120,9 +235,28 @@ class PartitionFold:
 
     def _stall_rows(self, found: stalls.Found) -> pa.Table:
         numbers = np.array([self._lag.sample_number(key) for key in found["key"].tolist()], dtype=np.int64)
-        return stalls.render(found, self._keys, self._log_ends, numbers, self._settings.cluster, self._log_partition)
+        made = stalls.render(found, self._keys, self._log_ends, numbers, self._settings.cluster, self._log_partition)
+        is_wrong = self._wrong.offsets.hold(found["started_at"]) | self._wrong.offsets.hold(found["ended_at"])
+        return stalls.without_evidence(made, is_wrong) if is_wrong.any() else made
 
     def _expiry(self, groups: dict[str, GroupNow]) -> pa.Table:
         return expiry_table(
             self._keys, self._state, groups, self._commits.pending_keys(), self._settings, self._log_partition
         )
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    """Does the record tell all of its group, so that what could not be read before it does not matter any more?"""
+    if record["record_type"] == GROUP_METADATA_TYPE:
+        return True
+    return KINDS.get(record["record_type"]) == "group_epoch" and record["is_tombstone"]
+
+
+def _finding(one: Wrong, log_offsets: Ints) -> Damage:
+    first, last = int(log_offsets[one.first]), int(log_offsets[one.last])
+    seconds = abs(one.apart_ms) / 1000
+    if one.apart_ms > 0:
+        text = f"{one.count} records from offset {first} to {last} are {seconds:,.0f} s ahead of those around them"
+        return of_finding("clock", f"{text}: they have the time of the record before", (first, last))
+    text = f"from offset {first} on, records are {seconds:,.0f} s behind the log partition's clock"
+    return of_finding("clock", f"{text}, which does not go back: some coordinator's clock was wrong", (first, last))

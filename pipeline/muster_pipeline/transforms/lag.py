@@ -18,8 +18,9 @@ from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.grow import Grow
 from muster_pipeline.transforms.key_state import Steps
 from muster_pipeline.transforms.keys import KeyNumbers
-from muster_pipeline.transforms.log_end_offsets import LogEndSamples, Measured
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples, Measured, lowered
 from muster_pipeline.transforms.rate import Groups
+from muster_pipeline.transforms.wrong_times import WrongTimes
 
 _SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
 
@@ -38,8 +39,9 @@ _NO_POINTS: Final = _Points(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 class LagFold:
     """Keeps the points of the open minute, and up to where the samples were used."""
 
-    def __init__(self, log_ends: LogEndSamples, keys: KeyNumbers) -> None:
+    def __init__(self, log_ends: LogEndSamples, keys: KeyNumbers, wrong: WrongTimes) -> None:
         self._log_ends = log_ends
+        self._wrong = wrong
         self._keys = keys
         self._points = _NO_POINTS
         self._taken = 0
@@ -82,6 +84,7 @@ class LagFold:
             part = self._log_ends.measure(int(number_of[rows[0]]), points.at_ms[rows], points.committed[rows])
             for whole, values in zip(measured, part, strict=True):
                 whole[rows] = values
+        measured = lowered(measured, self._wrong, points.at_ms)
         no_start = measured.log_start == NONE
         below = points.committed < measured.log_start
         names, details = tuple(LAG_QUALITIES), tuple(LAG_DETAILS)

@@ -16,5 +16,18 @@ LOG_END_SAMPLES_MAX: Final = 1_000_000
 
 MINUTE_MS: Final = 60_000
 
+CLOCK_JUMP_MAX_MS: Final = 600_000
+"""A jump of the clock by more counts only if later records bear it out: longer than clocks of sound hosts differ,
+shorter than what spoils an evening."""
+
+CLOCK_WITNESSES: Final = 1_000
+"""Records that bear out a jump; so many rows at most are held back for the verdict."""
+
+CLOCK_FINDINGS_MAX: Final = 10_000
+"""Findings about clocks of one log partition that are published."""
+
+CLOCK_WRONG_SPANS_MAX: Final = 10_000
+"""Times of wrong clocks in one log partition that are kept; more of them are one long time."""
+
 CLOCK_SPAN_BITS: Final = 41
 """Times within one chunk are compared as ms since its beginning; later ones than 2^41 ms (69 years) are cut to that."""

@@ -16,6 +16,7 @@ from muster_pipeline.tables.errors import BadInput, LimitReached
 from muster_pipeline.transforms import limits
 from muster_pipeline.transforms.arrays import NONE, Ints, ints
 from muster_pipeline.transforms.clock import minutes
+from muster_pipeline.transforms.wrong_times import WrongTimes
 
 _QUALITY: Final = {name: code for code, name in enumerate(LAG_QUALITIES)}
 _DETAIL: Final = {name: code for code, name in enumerate(LAG_DETAILS)}
@@ -85,6 +86,30 @@ class LogEndSamples:
         time_lag, time_quality = _time_lag(times, ends, at_ms, committed, lag, quality)
         log_start = np.where(before >= 0, starts[before], NONE)
         return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start)
+
+
+def lowered(measured: Measured, wrong: WrongTimes, at_ms: Ints) -> Measured:
+    """What may still be said at times that are not certain.
+
+    A commit with a time of its own that is wrong happened at the clock or later, when the log end was not lower: lag
+    has a lower bound. Where records were behind the clock, they happened before: nothing is known.
+    """
+    raised, behind = wrong.raised_ms.hold(at_ms), wrong.behind_ms.hold(at_ms)
+    if not (raised.any() or behind.any()):
+        return measured
+    bounded = raised & (measured.quality != _QUALITY["unknown"])
+    quality = np.where(bounded, _QUALITY["lower_bound"], measured.quality)
+    time_known = raised & (measured.time_quality != _QUALITY["unknown"])
+    time_quality = np.where(time_known, _QUALITY["lower_bound"], measured.time_quality)
+    return Measured(
+        log_end=np.where(behind, NONE, measured.log_end),
+        lag=np.where(behind, NONE, measured.lag),
+        quality=np.where(behind, _QUALITY["unknown"], quality),
+        detail=np.where(bounded | behind, _DETAIL["clock"], measured.detail),
+        time_lag_ms=np.where(behind, NONE, measured.time_lag_ms),
+        time_quality=np.where(behind, _QUALITY["unknown"], time_quality),
+        log_start=measured.log_start,
+    )
 
 
 def _answered(log_ends: pa.Table | None, cluster: str) -> pa.Table:

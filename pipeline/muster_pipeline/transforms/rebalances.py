@@ -1,6 +1,6 @@
 """Rows of gold `rebalances`: the views of a group before and after, and the times in between."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muster_pipeline.transforms.group_view import NO_GROUP, HistoricGroup, Moves, Owned, moves
@@ -36,6 +36,10 @@ class Rebalance:
     reasons: tuple[str, ...] = ()
     lost_before: frozenset[Owned] = frozenset()
     completed: bool = True
+    first_generation: int = 1
+    """The one with which a group of this kind begins, by the release that wrote it."""
+    is_timed: bool = True
+    """False: a clock that was wrong took part, so nothing is said about durations."""
 
     @property
     def avoided(self) -> bool:
@@ -44,9 +48,9 @@ class Rebalance:
 
     @property
     def history_complete(self) -> bool:
-        """Do the two generations follow each other? A group's first generation is 1."""
+        """Do the two generations follow each other, or is it the group's first?"""
         if self.before is None:
-            return self.after.generation <= 1
+            return self.after.generation <= self.first_generation
         return self.avoided or self.after.generation == self.before.generation + 1
 
     def changes(self) -> Moves | None:
@@ -100,6 +104,8 @@ def row(one: Rebalance) -> Row:
 
 def _duration(one: Rebalance) -> Row:
     timing = one.timing
+    if not one.is_timed:
+        return _durations("unknown", replace(timing, sync_ms=None), None, None, None)
     if one.avoided:
         return _durations("exact", timing, 0, 0, timing.ended_ms)
     if timing.started_ms is not None:

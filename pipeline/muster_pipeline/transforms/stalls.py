@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muster_pipeline.schemas.gold import STALL_ENDS, STALLS
-from muster_pipeline.transforms.arrays import NONE, Ints, constant, nullable, table, words
+from muster_pipeline.transforms.arrays import NONE, Bools, Ints, constant, nullable, table, words
 from muster_pipeline.transforms.grow import Grow
 from muster_pipeline.transforms.key_state import KeyState, Steps
 from muster_pipeline.transforms.keys import KeyNumbers
@@ -115,6 +116,13 @@ def render(
             "ended_log_offset": nullable(found["ended_at"]),
         },
     )
+
+
+def without_evidence(made: pa.Table, chosen: Bools) -> pa.Table:
+    """The rows, of which the chosen ones begin or end at a time that is not known."""
+    evidence = pc.if_else(pa.array(chosen), "unknown", made["evidence"])
+    place = made.schema.get_field_index("evidence")
+    return made.set_column(place, made.schema.field(place), evidence)
 
 
 def _evidence(log_ends: LogEndSamples, started_ms: int, ended_ms: int, offset: int, number: int) -> str:

@@ -55,7 +55,7 @@ def _one_partition(number: int, records: pa.Table, files: pa.Table, quarantine: 
         return findings
     span = max(files["next_offset"].to_pylist()) - min(files["first_offset"].to_pylist())
     lost = span - len(offsets) - sum(files["offsets_missing"].to_pylist()) - _undecodable(quarantine, records)
-    damaged = any(one != "record" for one in quarantine["scope"].to_pylist()) or len(files) > 1
+    damaged = any(one not in ("record", "finding") for one in quarantine["scope"].to_pylist()) or len(files) > 1
     if lost < 0 or (lost > 0 and not damaged):
         what = f"{span} offsets, of which {lost} are neither record nor quarantined nor a counted hole"
         findings.append(Finding(invariant="I2", where=where, what=what))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
 from muster_pipeline.decode.subscriptions import assignment, subscription
-from muster_pipeline.schemas.consumer_records import KINDS
-from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.schemas.records import CONSUMER_TYPES, RECORDS
 
 from tests.pipeline import logs
 from tests.pipeline.decoding import decode
@@ -137,7 +136,7 @@ def real_rows() -> list[dict[str, Any]]:
 def test_a_real_log_of_two_releases_decodes_whole() -> None:
     rows = real_rows()
     values = [row for row in rows if not row["is_tombstone"]]
-    assert {row["record_type"] for row in values} == set(KINDS)
+    assert {row["record_type"] for row in values} == set(CONSUMER_TYPES)
     assert {row["member_state"] for row in values if row["record_type"] == 8} <= {0, 1, 2}
     members = [row for row in values if row["kind"] == "member"]
     assert {row["instance_id"] for row in members} == {None, "static-two"}
@@ -160,6 +159,6 @@ def test_broken_kip_848_values_are_quarantined() -> None:
 
 
 def test_other_kinds_are_passed_over() -> None:
-    table = records((logs.commit_key("g", "t", 0), logs.commit_value(1)), (b"\x00\x09??", b"?"))
+    table = records((logs.commit_key("g", "t", 0), logs.commit_value(1)), (b"\x00\x18??", b"?"))
     assert table.schema == RECORDS
     assert decode_generations(table).rows.num_rows == decode_consumer_groups(table).rows.num_rows == 0

@@ -72,19 +72,24 @@ def member(group: str, member_id: str, names: Sequence[str], instance: str | Non
     )
 
 
-def target_epoch(group: str, number: int) -> Record:
-    """Type 6."""
-    return Record(key=key(6, group), value=V0 + struct.pack(">i", number) + NO_TAGS)
+def target_epoch(group: str, number: int, at_ms: int | None = None, kind: int = 6) -> Record:
+    """Type 6 (12, 20 alike); Kafka 4.3 and later stamp it with the time."""
+    tags = NO_TAGS if at_ms is None else b"\x01\x00\x08" + struct.pack(">q", at_ms)
+    return Record(key=key(kind, group), value=V0 + struct.pack(">i", number) + tags)
 
 
-def target(group: str, member_id: str, owned: Owned) -> Record:
-    """Type 7."""
-    return Record(key=key(7, group, member_id), value=V0 + _owned(owned) + NO_TAGS)
+def target(group: str, member_id: str, owned: Owned, kind: int = 7) -> Record:
+    """Type 7 (13 alike)."""
+    return Record(key=key(kind, group, member_id), value=V0 + _owned(owned) + NO_TAGS)
 
 
-def current(group: str, member_id: str, number: int, owned: Owned, revoking: Owned) -> Record:
+STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
+"""Of Kafka's MemberState."""
+
+
+def current(group: str, member_id: str, number: int, owned: Owned, revoking: Owned, state: int | None = None) -> Record:
     """Type 8."""
-    state = 1 if revoking else 0
+    state = (UNREVOKED if revoking else STABLE) if state is None else state
     head = V0 + struct.pack(">iib", number, number - 1, state)
     return Record(key=key(8, group, member_id), value=head + _owned(owned) + _owned(revoking) + NO_TAGS)
 
@@ -93,4 +98,84 @@ def _owned(owned: Owned) -> bytes:
     out = logs.uvarint(len(owned) + 1)
     for topic_id, numbers in owned.items():
         out += topic_id + logs.uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers) + NO_TAGS
+    return out
+
+
+def share_member(group: str, member_id: str, names: Sequence[str]) -> Record:
+    """Type 10."""
+    out = V0 + logs.compact(None) + logs.compact("sharer") + logs.compact("/10.3.3.3")
+    out += logs.uvarint(len(names) + 1) + b"".join(map(logs.compact, names))
+    return Record(key=key(10, group, member_id), value=out + NO_TAGS)
+
+
+def hashed_epoch(kind: int, group: str, number: int, validated: int | None = None) -> Record:
+    """Types 11 and 17; of a Streams group Kafka 4.2 and later add the epoch of the validated topology."""
+    tags = NO_TAGS if validated is None else b"\x01\x00\x04" + struct.pack(">i", validated)
+    return Record(key=key(kind, group), value=V0 + struct.pack(">iq", number, number * 31) + tags)
+
+
+def share_current(group: str, member_id: str, number: int, owned: Owned) -> Record:
+    """Type 14."""
+    head = V0 + struct.pack(">iib", number, number - 1, STABLE)
+    return Record(key=key(14, group, member_id), value=head + _owned(owned) + NO_TAGS)
+
+
+def share_topics(group: str, named: Mapping[bytes, tuple[str, int]]) -> Record:
+    """Type 15: all of them have their state."""
+    out = V0 + logs.uvarint(1) + logs.uvarint(len(named) + 1)
+    for topic_id, (name, count) in named.items():
+        out += topic_id + logs.compact(name) + logs.uvarint(count + 1)
+        out += struct.pack(f">{count}i", *range(count)) + NO_TAGS
+    return Record(key=key(15, group), value=out + logs.uvarint(1) + NO_TAGS)
+
+
+Tasks = Mapping[str, Sequence[int]]
+"""Subtopology to partitions."""
+
+
+def streams_member(group: str, member_id: str, topology: int, instance: str | None = None) -> Record:
+    """Type 19, with an endpoint or without."""
+    out = V0 + logs.compact(instance) + logs.compact(None) + logs.compact("streamer") + logs.compact("/10.4.4.4")
+    out += struct.pack(">ii", 300_000, topology) + logs.compact("process-1")
+    out += b"\xff" if instance else b"\x01" + logs.compact("host") + struct.pack(">H", 65_535) + NO_TAGS
+    out += logs.uvarint(2) + logs.compact("zone") + logs.compact("a") + NO_TAGS
+    return Record(key=key(19, group, member_id), value=out + NO_TAGS)
+
+
+def streams_target(group: str, member_id: str, active: Tasks) -> Record:
+    """Type 21."""
+    return Record(key=key(21, group, member_id), value=V0 + _tasks(active) + _tasks({"0": [7]}) + _tasks({}) + NO_TAGS)
+
+
+def streams_current(
+    group: str, member_id: str, number: int, active: Tasks, revoking: Tasks, state: int = STABLE
+) -> Record:
+    """Type 22; a standby task beside the active ones."""
+    head = V0 + struct.pack(">iib", number, number - 1, state)
+    parts = [active, {"0": [7]}, {}, revoking, {}, {}]
+    return Record(key=key(22, group, member_id), value=head + b"".join(map(_tasks, parts)) + NO_TAGS)
+
+
+def topology(group: str, number: int, parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> Record:
+    """Type 23: subtopology to (source topics, repartition topics)."""
+    out = V0 + struct.pack(">i", number) + logs.uvarint(len(parts) + 1)
+    for name, (sources, repartitioned) in parts.items():
+        out += logs.compact(name) + logs.uvarint(len(sources) + 1) + b"".join(map(logs.compact, sources))
+        out += logs.uvarint(1) + logs.uvarint(1) + logs.uvarint(1) + logs.uvarint(len(repartitioned) + 1)
+        for topic in repartitioned:
+            out += logs.compact(topic) + struct.pack(">ih", 2, 3) + logs.uvarint(1) + NO_TAGS
+        out += logs.uvarint(2) + (logs.uvarint(2) + struct.pack(">h", 0)) * 3 + NO_TAGS + NO_TAGS
+    return Record(key=key(23, group), value=out + NO_TAGS)
+
+
+def of_the_future(group: str) -> Record:
+    """Type 24 of the Kafka after 4.3."""
+    return Record(key=key(24, group), value=V0 + b"\x00\x00\x00\x01\x01\x00")
+
+
+def _tasks(tasks: Tasks) -> bytes:
+    out = logs.uvarint(len(tasks) + 1)
+    for name, numbers in tasks.items():
+        out += logs.compact(name) + logs.uvarint(len(numbers) + 1)
+        out += struct.pack(f">{len(numbers)}i", *numbers) + NO_TAGS
     return out

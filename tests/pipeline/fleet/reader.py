@@ -12,7 +12,17 @@ from tests.pipeline.oracle import Bytes
 
 Row = dict[str, Any]
 CLASSIC = (2, 1000, 1001)
-CONSUMER = (3, 4, 5, 6, 7, 8, 16)
+EPOCH, NAMES, MEMBER, TARGET_EPOCH, TARGET, NOW = (
+    (3, 11, 17),
+    (4, 15),
+    (5, 10, 19),
+    (6, 12, 20),
+    (7, 13, 21),
+    (8, 14, 22),
+)
+TOPOLOGY = (23,)
+SERVED = (*EPOCH, *NAMES, *MEMBER, *TARGET_EPOCH, *TARGET, *NOW, *TOPOLOGY)
+"""Of groups whose members the server assigns: Kafka's schemas of KIP-848, KIP-932 and KIP-1071."""
 
 
 class Value(Bytes):
@@ -31,6 +41,23 @@ class Value(Bytes):
 
     def tags(self) -> dict[int, bytes]:
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
+
+    def tasks(self) -> list[tuple[str, list[int]]]:
+        found = []
+        for _ in range(self.uvarint() - 1):
+            name = self.compact() or ""
+            found.append((name, [self.number("i") for _ in range(self.uvarint() - 1)]))
+            self.tags()
+        return found
+
+    def strings(self) -> list[str]:
+        return [self.compact() or "" for _ in range(self.uvarint() - 1)]
+
+    def pairs(self) -> None:
+        for _ in range(self.uvarint() - 1):
+            self.compact()
+            self.compact()
+            self.tags()
 
     def ids(self) -> list[tuple[str, list[int]]]:
         found = []
@@ -99,28 +126,81 @@ def _own_member(data: Value) -> Row:
     return row
 
 
-def consumer(row: Row) -> Row:
-    """What a record of types 3 to 8 says; of a tombstone: whom it is about."""
+def kind_of(record_type: int) -> str:
+    return "consumer" if record_type < 9 else "share" if record_type < 16 else "streams"
+
+
+def served(row: Row) -> Row:
+    """What a record of SERVED says; of a tombstone: whom it is about."""
     kind, value = row["key_type"], row["value"]
     key = Bytes(row["key"][2:])
     key.text()
     said: Row = {"gone": value is None}
-    if kind in (5, 7, 8):
+    if kind in (*MEMBER, *TARGET, *NOW):
         said["member_id"] = key.text()
     if value is None:
         return said
     data = Value(value)
     assert data.number("h") == 0
-    if kind in (3, 6):
-        return said | {"epoch": data.number("i")}
-    if kind == 4:
-        return said | {"names": list(_named(data))}
-    if kind == 5:
-        return said | _consumer_member(data)
-    if kind == 7:
-        return said | {"owned": data.ids()}
-    said |= {"epoch": data.number("i"), "previous": data.number("i"), "state": data.number("b")}
-    return said | {"owned": data.ids(), "revoking": data.ids()}
+    if kind in EPOCH:
+        said["epoch"] = data.number("i")
+        if kind != 3:
+            data.number("q")
+        tags = data.tags()
+        said["validated"] = struct.unpack(">i", tags[0])[0] if kind == 17 and 0 in tags else None
+        return said
+    if kind in TARGET_EPOCH:
+        return said | {"epoch": data.number("i"), "is_stamped": 0 in data.tags()}
+    if kind in NAMES:
+        return said | {"names": list(_named(data) if kind == 4 else _shared_names(data))}
+    if kind in MEMBER:
+        reads = {5: _consumer_member, 10: _share_member, 19: _streams_member}
+        return said | reads[kind](data)
+    if kind in TOPOLOGY:
+        return said | {"number": data.number("i"), "topics": list(_sources(data))}
+    said["epoch"] = data.number("i") if kind in NOW else None
+    if kind in NOW:
+        said |= {"previous": data.number("i"), "state": data.number("b")}
+    said["owned"] = data.tasks() if kind in (21, 22) else data.ids()
+    return said | {"revoking": data.ids() if kind == 8 else []}
+
+
+def _shared_names(data: Value) -> Iterator[tuple[str, str]]:
+    for _ in range(2):
+        for _ in range(data.uvarint() - 1):
+            topic_id = base64.urlsafe_b64encode(data.take(16)).decode().rstrip("=")
+            yield topic_id, data.compact() or ""
+            data.take(4 * (data.uvarint() - 1))
+            data.tags()
+
+
+def _share_member(data: Value) -> Row:
+    row: Row = {name: data.compact() for name in ("rack_id", "client_id", "client_host")}
+    return row | {"instance_id": None, "rebalance_timeout_ms": None, "subscribed_topics": sorted(data.strings())}
+
+
+def _streams_member(data: Value) -> Row:
+    row: Row = {name: data.compact() for name in ("instance_id", "rack_id", "client_id", "client_host")}
+    return row | {"rebalance_timeout_ms": data.number("i"), "subscribed_topics": None}
+
+
+def _sources(data: Value) -> Iterator[str]:
+    for _ in range(data.uvarint() - 1):
+        data.compact()
+        yield from data.strings()
+        data.strings()
+        assert data.uvarint() == 1, "this reader knows no changelogs"
+        data.strings()
+        for _ in range(data.uvarint() - 1):
+            yield data.compact() or ""
+            data.take(6)
+            data.pairs()
+            data.tags()
+        for _ in range(data.uvarint() - 1):
+            for _ in range(3):
+                data.take(2 * (data.uvarint() - 1))
+            data.tags()
+        data.tags()
 
 
 def _named(data: Value) -> Iterator[tuple[str, str]]:
@@ -145,15 +225,19 @@ class Silver:
         self.memberships: list[Row] = []
         self.assignments: list[Row] = []
         self.said: list[tuple[Row, Row]] = []
+        self.unread: list[tuple[str, int]] = []
+        """(group, log offset) of records of types that nobody knows."""
         self._names: dict[str, str] = {}
         self._groups: dict[str, Row] = {}
         for row in rows:
             if row["key_type"] in CLASSIC:
                 self.said.append((row, classic(row)))
                 self._classic(*self.said[-1])
-            elif row["key_type"] in CONSUMER:
-                self.said.append((row, consumer(row)))
-                self._consumer(*self.said[-1])
+            elif row["key_type"] in SERVED:
+                self.said.append((row, served(row)))
+                self._served(*self.said[-1])
+            elif row["key_type"] == 24:
+                self.unread.append((Bytes(row["key"][2:]).text(), row["log_offset"]))
             elif row["topic_id"] is not None:
                 self._names.setdefault(row["topic_id"], row["topic"])
 
@@ -179,32 +263,34 @@ class Silver:
                     for topic, number in one["assigned"]
                 ]
 
-    def _consumer(self, row: Row, said: Row) -> None:
+    def _served(self, row: Row, said: Row) -> None:
         kind, group = row["key_type"], row["group_id"]
-        if kind == 3 and said["gone"]:
+        if kind in EPOCH and said["gone"]:
             self._groups.pop(group, None)
             self._epoch(row, "deleted", None, None)
             return
         if said["gone"] and group not in self._groups:
             return
-        state = self._groups.setdefault(group, {"epoch": 0, "members": {}})
+        state = self._groups.setdefault(group, {"epoch": 0, "members": {}, "topics": []})
         members = state["members"]
-        if kind == 3:
+        if kind in EPOCH:
             state["epoch"] = said["epoch"]
             self._epoch(row, "epoch", said["epoch"], len(members))
-        elif kind == 4 and not said["gone"]:
+        elif kind in NAMES and not said["gone"]:
             for topic_id, name in said["names"]:
                 self._names.setdefault(topic_id, name)
-        elif kind == 5:
+        elif kind in TOPOLOGY:
+            state["topics"] = [] if said["gone"] else said["topics"]
+        elif kind in MEMBER:
             self._membership(row, said, state)
-        elif kind == 6 and not said["gone"]:
+        elif kind in TARGET_EPOCH and not said["gone"]:
             self._epoch(row, "target", said["epoch"], len(members))
-        elif kind in (7, 8) and not said["gone"]:
+        elif kind in (7, 8, 13, 14) and not said["gone"]:
             instance = members.get(said["member_id"])
-            number = state["epoch"] if kind == 7 else said["epoch"]
-            parts = [("target" if kind == 7 else "current", said["owned"]), ("revoking", said.get("revoking", []))]
+            number = state["epoch"] if kind in TARGET else said["epoch"]
+            parts = [("target" if kind in TARGET else "current", said["owned"]), ("revoking", said["revoking"])]
             self.assignments += [
-                _place(row, "consumer")
+                _place(row, kind_of(kind))
                 | {"generation": number, "kind": name, "member_id": said["member_id"], "instance_id": instance}
                 | {"topic": self._names.get(topic_id), "topic_id": topic_id, "partition": partition}
                 for name, owned in parts
@@ -218,15 +304,20 @@ class Silver:
         if not gone:
             state["members"][who] = instance
         names = ("client_id", "client_host", "rebalance_timeout_ms", "rack_id", "subscribed_topics")
+        told = {name: said.get(name) for name in names}
+        if row["key_type"] == 19 and not gone:
+            told["subscribed_topics"] = sorted(state["topics"])
         self.memberships.append(
-            _place(row, "consumer")
-            | {name: said.get(name) for name in names}
+            _place(row, kind_of(row["key_type"]))
+            | told
             | {"generation": state["epoch"] or None, "stage": "left" if gone else "joined", "is_leader": False}
             | {"member_id": who, "instance_id": instance, "session_timeout_ms": None}
         )
 
     def _epoch(self, row: Row, stage: str, number: int | None, count: int | None) -> None:
-        self.generations.append(_place(row, "consumer") | {"stage": stage, "generation": number} | _count(row, count))
+        self.generations.append(
+            _place(row, kind_of(row["key_type"])) | {"stage": stage, "generation": number} | _count(row, count)
+        )
 
 
 def _place(row: Row, kind: str) -> Row:

@@ -27,8 +27,7 @@ LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
 KEY: Final = "log_partition, group_id, topic, partition"
 
 VIEWS: Final = f"""
-CREATE TABLE clocked AS
-  SELECT *, max(append_timestamp_ms) OVER (PARTITION BY log_partition ORDER BY log_offset) AS clock_ms FROM records;
+CREATE TABLE clocked AS SELECT records.*, clock_ms FROM records JOIN clock USING (log_partition, log_offset);
 CREATE TABLE c AS SELECT * FROM clocked WHERE key_type IN (0, 1);
 CREATE TABLE firsts AS SELECT {KEY}, min(log_offset) AS first_at FROM c GROUP BY ALL;
 CREATE TABLE held AS
@@ -332,14 +331,16 @@ STATEMENTS: Final[Mapping[str, str]] = {
 
 
 class Warehouse:
-    """A DuckDB that has read the product's files. `files`: table name to Parquet files."""
+    """A DuckDB that has read the product's files. `files`: table name to Parquet files; `clock`: (log_partition,
+    log_offset, clock_ms) of every record, because a vote among records is no SQL."""
 
-    def __init__(self, files: Mapping[str, Sequence[Path]], cluster: str) -> None:
+    def __init__(self, files: Mapping[str, Sequence[Path]], cluster: str, clock: pa.Table) -> None:
         self._connection = duckdb.connect(config={"threads": 2})
         self._cluster = cluster
         for name, paths in files.items():
             listed = ", ".join(f"'{path}'" for path in paths)
             self._connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{listed}], hive_partitioning = false)")
+        self._connection.register("clock", clock)
         self._connection.execute(VIEWS)
 
     def table(self, name: str, schema: pa.Schema) -> pa.Table:

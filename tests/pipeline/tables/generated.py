@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
+from muster_pipeline.decode.unknown import decode_unknown
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.tables.catalog import DERIVED, TABLES
@@ -16,7 +17,7 @@ from muster_pipeline.transforms.settings import FoldSettings
 
 START_MS = 1_700_000_000_000
 SETTINGS = FoldSettings(cluster="c", stall_min_ms=90_000)
-DECODERS = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
+DECODERS = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups, unknown=decode_unknown)
 
 Row = dict[str, Any]
 BLANK: Row = {field.name: None for field in RECORDS} | {

@@ -17,11 +17,78 @@ def minute(at_ms: int) -> int:
     return at_ms // MINUTE * MINUTE
 
 
-def clocks(rows: list[Row]) -> list[int]:
-    found: list[int] = []
-    for row in rows:
-        found.append(max([row["append_timestamp_ms"], *found[-1:]]))
-    return found
+JUMP_MS, WITNESSES = 600_000, 1_000
+
+
+class Clock:
+    """The time of every row; which of them have a wrong one of their own; and when that touches what."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.at: list[int] = []
+        self.wrong: dict[int, int] = {}
+        """Log offset -> time."""
+        self.raised: list[tuple[int, int]] = []
+        self.behind: set[int] = set()
+        stamps = [row["append_timestamp_ms"] for row in rows]
+        now: int | None = None
+        while len(self.at) < len(stamps):
+            place = len(self.at)
+            stamp = stamps[place]
+            if now is not None and stamp - now <= JUMP_MS:
+                now = max(now, stamp)
+                self.at.append(now)
+                if stamp < now - JUMP_MS:
+                    self.wrong[rows[place]["log_offset"]] = now
+                    self.behind.add(now)
+                continue
+            end = disproved(stamps, place, now)
+            if end is None:
+                now = stamp
+                self.at.append(now)
+                continue
+            now = self._without(rows, stamps, place, end, now)
+
+    def _without(self, rows: list[Row], stamps: list[int], place: int, end: int, now: int | None) -> int:
+        """The records at [place, end), of which those that jumped do not count."""
+        ahead = {n for n in range(place, end) if stamps[n] >= stamps[place] - JUMP_MS}
+        if now is None:
+            now = next(stamps[n] for n in range(place, end) if n not in ahead)
+        held = now
+        for n in range(place, end):
+            if n in ahead:
+                self.wrong[rows[n]["log_offset"]] = now
+            else:
+                now = max(now, stamps[n])
+                if stamps[n] < now - JUMP_MS:
+                    self.wrong[rows[n]["log_offset"]] = now
+                    self.behind.add(now)
+            self.at.append(now)
+        self.raised.append((held, self.at[max(ahead) + 1]))
+        return now
+
+    def lowered(self, at_ms: int, measured: Row) -> Row:
+        if at_ms in self.behind:
+            unknown = dict.fromkeys(("log_end_offset", "lag", "time_lag_ms"))
+            return measured | unknown | {"quality": "unknown", "time_lag_quality": "unknown", "detail": "clock"}
+        if measured["quality"] == "unknown" or not any(low <= at_ms <= high for low, high in self.raised):
+            return measured
+        timed = measured["time_lag_quality"] if measured["time_lag_quality"] == "unknown" else "lower_bound"
+        return measured | {"quality": "lower_bound", "time_lag_quality": timed, "detail": "clock"}
+
+
+def disproved(stamps: list[int], place: int, now: int | None) -> int | None:
+    """Behind the record with which as many have gone back as have stayed; None if that does not come in time."""
+    stay = gone = 0
+    for n in range(place, min(len(stamps), place + 2 * WITNESSES)):
+        if stamps[n] >= stamps[place] - JUMP_MS:
+            stay += 1
+        elif now is None or stamps[n] >= now - JUMP_MS:
+            gone += 1
+        if gone >= stay:
+            return n + 1
+        if stay > WITNESSES:
+            break
+    return None
 
 
 def key_of(row: Row) -> Key:
@@ -36,7 +103,8 @@ class Commits:
         self.effects: list[tuple[int, int, Key, int | None, Row]] = []
         pending: dict[int, dict[Key, Row]] = {}
         stored: dict[Key, int] = {}
-        for row, clock in zip(rows, clocks(rows), strict=True):
+        self.clock = Clock(rows)
+        for row, clock in zip(rows, self.clock.at, strict=True):
             at = row["log_offset"]
             if row["is_control"]:
                 for key, held in sorted(
@@ -114,7 +182,7 @@ def rate(rows: list[Row], commits: Commits) -> list[Row]:
         last[key] = (offset, clock)
     missing: dict[int, int] = {}
     expected = rows[0]["log_offset"] if rows else 0
-    for row, clock in zip(rows, clocks(rows), strict=True):
+    for row, clock in zip(rows, commits.clock.at, strict=True):
         missing[minute(clock)] = missing.get(minute(clock), 0) + row["log_offset"] - expected
         expected = row["log_offset"] + 1
     return [
@@ -233,7 +301,7 @@ def lag(rows: list[Row], commits: Commits, log_ends: LogEnds) -> list[Row]:
     return [
         {"minute_ms": start, "at_ms": at, "group_id": key[0], "topic": key[1], "partition": key[2]}
         | {"committed_offset": offset}
-        | log_ends.measure(key[1], key[2], at, offset)
+        | commits.clock.lowered(at, log_ends.measure(key[1], key[2], at, offset))
         for (start, key), (at, offset) in sorted(points.items(), key=lambda item: (item[0][0], order[item[0][1]]))
     ]
 
@@ -252,6 +320,8 @@ def stalls(rows: list[Row], commits: Commits, log_ends: LogEnds, least_ms: int) 
             evidence = "behind"
         elif samples and samples[-1][0] >= started:
             evidence = "nothing_to_read"
+        if started_at in commits.clock.wrong or (ended and ended[1] in commits.clock.wrong):
+            evidence = "unknown"
         found.append(
             {"group_id": key[0], "topic": key[1], "partition": key[2], "started_at_ms": started, "ended_by": by}
             | {"ended_at_ms": ended and ended[0], "duration_ms": end_ms - started, "committed_offset": offset}
@@ -271,7 +341,7 @@ def stalls(rows: list[Row], commits: Commits, log_ends: LogEnds, least_ms: int) 
             now.pop(key, None)
         else:
             now[key] = (offset, clock, at, 0)
-    end_ms = clocks(rows)[-1] if rows else 0
+    end_ms = commits.clock.at[-1] if rows else 0
     for key in first_appearance(rows):
         if key in now:
             tell(key, None, end_ms, "log_end")
