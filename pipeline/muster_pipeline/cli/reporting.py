@@ -70,7 +70,7 @@ def about(manifest: Manifest) -> page.About:
 
 def groups_of(found: page.Report) -> list[str]:
     """Every group that occurs in a table."""
-    names: set[str] = set().union(found.lag, found.rebalances.groups, found.balance, found.calendar.states)
+    names: set[str] = set().union(found.lag, found.left, found.rebalances.groups, found.balance, found.calendar.states)
     return sorted(names)
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from muster_pipeline.report import limits
 from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.expiry import Calendar
-from muster_pipeline.report.lag import GroupLag
+from muster_pipeline.report.lag import GroupLag, Left
 from muster_pipeline.report.rebalances import GroupRebalances, Rebalances
 from muster_pipeline.report.source import Tables, rows
 from muster_pipeline.report.stalls import Stalls
+from muster_pipeline.report.standing import DELETED, EMPTY
 
 
 @dataclass(slots=True)
@@ -45,6 +46,10 @@ class FleetRow:
     open_stalls: int
     below_start: int
     is_balanced: bool | None
+    left: str | None
+    """Why it does not count any more: deleted, empty or abandoned; None if it does."""
+    left_lag: int | None
+    """How far behind it was left; null if unknown, or if it counts."""
 
 
 def rates(tables: Tables) -> dict[str, Rate]:
@@ -59,6 +64,7 @@ def rates(tables: Tables) -> dict[str, Rate]:
 def fleet(
     *,
     lag: dict[str, GroupLag],
+    left: dict[str, Left],
     rate: dict[str, Rate],
     rebalances: Rebalances,
     balance: dict[str, GroupBalance],
@@ -66,14 +72,15 @@ def fleet(
     stalls: Stalls,
 ) -> tuple[list[FleetRow], int]:
     """(rows to show, number of rows left out), ordered by lost records, open stalls, lag and name."""
-    names: set[str] = set().union(lag, rate, rebalances.groups, balance, calendar.states)
-    ranked = sorted((_row(n, lag, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
+    names: set[str] = set().union(lag, left, rate, rebalances.groups, balance, calendar.states)
+    ranked = sorted((_row(n, lag, left, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
     return ranked[: limits.GROUPS_SHOWN_MAX], max(0, len(ranked) - limits.GROUPS_SHOWN_MAX)
 
 
 def _row(
     name: str,
     lag: dict[str, GroupLag],
+    left: dict[str, Left],
     rate: dict[str, Rate],
     rebalances: Rebalances,
     balance: dict[str, GroupBalance],
@@ -86,10 +93,12 @@ def _row(
         rate.get(name, Rate()),
         balance.get(name),
     )
+    gone = left.get(name)
+    why = None if gone is None else gone.why
     return FleetRow(
         group=name,
-        state=calendar.states.get(name),
-        members=moved.members,
+        state=DELETED if why == DELETED else calendar.states.get(name),
+        members=0 if why in (DELETED, EMPTY) else moved.members,
         partitions=len(mine.partitions),
         lag=mine.total,
         lag_quality=mine.quality,
@@ -98,9 +107,11 @@ def _row(
         rewinds=speed.rewinds,
         rebalances=moved.count,
         avoided=moved.avoided,
-        open_stalls=stalls.open_by_group.get(name, 0),
+        open_stalls=0 if gone is not None else stalls.open_by_group.get(name, 0),
         below_start=mine.below_start,
-        is_balanced=share.now.is_balanced if share else None,
+        is_balanced=share.now.is_balanced if share and gone is None else None,
+        left=why,
+        left_lag=None if gone is None else gone.lag.total,
     )
 
 

@@ -6,11 +6,14 @@ from typing import Any
 from muster_pipeline.report import limits
 from muster_pipeline.report.lag import GroupLag
 from muster_pipeline.report.page import Report
+from muster_pipeline.report.standing import DELETED, EMPTY
 
 
 def group_status(report: Report, group: str) -> bytes:
     """The report on `group` as JSON; null is unknown. Of its partitions only those furthest behind, as many as fit."""
-    lag = report.lag.get(group, GroupLag())
+    left = report.left.get(group)
+    lag = report.lag.get(group, GroupLag()) if left is None else left.lag
+    is_deleted = left is not None and left.why == DELETED
     moved = report.rebalances.groups.get(group)
     share = report.balance.get(group)
     last = moved.last if moved else None
@@ -18,13 +21,14 @@ def group_status(report: Report, group: str) -> bytes:
         "cluster": report.about.cluster,
         "group": group,
         "run": report.about.run,
-        "state": report.calendar.states.get(group),
+        "state": DELETED if is_deleted else report.calendar.states.get(group),
+        "left": None if left is None else left.why,
         "lag": lag.total,
         "lagQuality": lag.quality if lag.partitions else None,
         "partitions": len(lag.partitions),
         "partitionsBelowLogStart": lag.below_start,
-        "openStalls": report.stalls.open_by_group.get(group, 0),
-        "members": moved.members if moved else None,
+        "openStalls": 0 if left else report.stalls.open_by_group.get(group, 0),
+        "members": 0 if left and left.why in (DELETED, EMPTY) else moved.members if moved else None,
         "rebalances": moved.count if moved else 0,
         "rebalancesAvoided": moved.avoided if moved else 0,
         "lastRebalance": None

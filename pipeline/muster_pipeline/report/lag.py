@@ -1,4 +1,4 @@
-"""Lag: the last one of every group, and the course over time of the groups that were furthest behind.
+"""Lag: the last one of every group that counts, and the course over time of the groups that were furthest behind.
 
 A group's lag is the sum of the last lag of each partition. If some partition's lag is unknown, the sum is a lower bound
 and is marked so. Between two rows of a partition the earlier one applies.
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from muster_pipeline.report import limits
 from muster_pipeline.report.source import Tables, rows
+from muster_pipeline.report.standing import PRESENT, standings
 
 _WORST_FIRST = ("unknown", "lower_bound", "interpolated", "exact")
 _COLUMNS = (
@@ -75,11 +76,32 @@ class Series:
     interval_ms: int
 
 
-def last_lag(tables: Tables) -> dict[str, GroupLag]:
-    """Every group's last known lag; one pass."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A group that does not count any more: why (`standing`), and what is left of it."""
+
+    why: str
+    lag: GroupLag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastLag:
+    """The groups of table `lag` at the end of the log. Offsets that are gone there are in neither."""
+
+    present: dict[str, GroupLag]
+    left: dict[str, Left]
+
+
+def last_lag(tables: Tables) -> LastLag:
+    """Every group's last known lag; one pass over `lag`, one over `expiry`."""
+    known = standings(tables)
     groups: dict[str, GroupLag] = {}
+    now_ms: int | None = None
     for group, topic, partition, _minute, at_ms, committed, lag, quality, below in rows(tables, "lag", _COLUMNS):
+        now_ms = at_ms if now_ms is None else max(now_ms, at_ms)
         mine = groups.setdefault(group, GroupLag())
+        if not known.has(group, topic, partition):
+            continue
         if lag is not None:
             mine.peak = max(mine.peak, lag)
         before = mine.partitions.get((topic, partition))
@@ -88,7 +110,11 @@ def last_lag(tables: Tables) -> dict[str, GroupLag]:
                 topic=topic, partition=partition, at_ms=at_ms, committed_offset=committed, lag=lag, quality=quality,
                 is_below_start=below,
             )  # fmt: skip
-    return groups
+    why = {group: known.of(group, now_ms) for group in groups}
+    return LastLag(
+        present={group: lag for group, lag in groups.items() if why[group] == PRESENT},
+        left={group: Left(why=why[group], lag=lag) for group, lag in groups.items() if why[group] != PRESENT},
+    )
 
 
 def chosen(groups: Mapping[str, GroupLag]) -> list[str]:

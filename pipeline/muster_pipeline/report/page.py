@@ -10,7 +10,7 @@ from muster_pipeline.report import charts, limits
 from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.expiry import Calendar, calendar
 from muster_pipeline.report.fleet import FleetRow, fleet, rates, total_lag
-from muster_pipeline.report.lag import GroupLag, Series, chosen, last_lag, series
+from muster_pipeline.report.lag import GroupLag, Left, Series, chosen, last_lag, series
 from muster_pipeline.report.quality import Quality, quality
 from muster_pipeline.report.rebalances import Rebalances, rebalances
 from muster_pipeline.report.source import Tables
@@ -36,6 +36,9 @@ class Report:
     about: About
     quality: Quality
     lag: dict[str, GroupLag]
+    """Of the groups that count at the end of the log."""
+    left: dict[str, Left]
+    """The others: deleted, empty, abandoned."""
     series: Sequence[Series]
     rebalances: Rebalances
     balance: dict[str, GroupBalance]
@@ -49,7 +52,8 @@ class Report:
 
 def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whatif_hidden: int = 0) -> Report:
     """Read each table once (lag twice). `whatif_hidden`: groups that were not replayed."""
-    lag = last_lag(tables)
+    last = last_lag(tables)
+    lag = last.present
     moved, shares, offsets, standing = (
         rebalances(tables),
         balance_section.balances(tables),
@@ -57,12 +61,13 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         stalls(tables),
     )
     shown, hidden = fleet(
-        lag=lag, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
+        lag=lag, left=last.left, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
     )
     return Report(
         about=about,
         quality=quality(tables),
         lag=lag,
+        left=last.left,
         series=series(tables, chosen(lag)),
         rebalances=moved,
         balance=shares,

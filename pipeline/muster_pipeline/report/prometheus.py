@@ -1,12 +1,15 @@
 """The report as Prometheus text, for a node exporter's textfile folder or a push gateway.
 
 Names follow kafka-lag-exporter, so that its dashboards and alerts can use them. Unknown lag has no sample: an alert can
-find a missing series, but not a wrong zero. The number of groups is bounded; the rest is summed as `group="(other)"`.
+find a missing series, but not a wrong zero. A group that was deleted, has no members or was abandoned has no lag
+either; what the latter left unread has a name of its own. The number of groups is bounded; the rest is summed as
+`group="(other)"`.
 """
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from muster_pipeline.report.page import Report
+from muster_pipeline.report.standing import ABANDONED, DELETED, EMPTY, NO_OFFSETS
 
 GROUPS_MAX = 1_000
 
@@ -31,7 +34,18 @@ def prometheus_text(report: Report) -> bytes:
     )
     quarantined = gauge("muster_pipeline_quarantined_bytes", "Bytes that could not be decoded", "cluster_name")
     missing = gauge("muster_pipeline_offsets_missing", "Log offsets without a record", "cluster_name")
+    left = gauge("muster_pipeline_groups_left", "Groups that have no lag any more", "cluster_name", "why")
+    behind = gauge(
+        "muster_pipeline_group_left_behind",
+        "Records that a group without members, or abandoned, has not read",
+        *("cluster_name", "group", "why"),
+    )
     cluster = report.about.cluster
+    for why in (EMPTY, ABANDONED, DELETED, NO_OFFSETS):
+        left.labels(cluster, why).set(sum(one.why == why for one in report.left.values()))
+    over = {name: one.lag.total for name, one in report.left.items() if one.lag.total is not None}
+    for name in sorted(over, key=lambda name: (-(over[name] or 0), name))[:GROUPS_MAX]:
+        behind.labels(cluster, name, report.left[name].why).set(over[name] or 0)
     ranked = sorted(report.lag, key=lambda name: (-(report.lag[name].total or 0), name))
     rest = 0
     for place, name in enumerate(ranked):
@@ -46,7 +60,8 @@ def prometheus_text(report: Report) -> bytes:
         unknown.labels(cluster, name).set(len(one.partitions) - len(known))
     if len(ranked) > GROUPS_MAX:
         lag.labels(cluster, "(other)").set(rest)
-    for name in sorted(report.rebalances.groups)[:GROUPS_MAX]:
+    still = [name for name in report.rebalances.groups if name not in report.left or report.left[name].why != DELETED]
+    for name in sorted(still)[:GROUPS_MAX]:
         moved.labels(cluster, name).set(report.rebalances.groups[name].count)
         avoided.labels(cluster, name).set(report.rebalances.groups[name].avoided)
     quarantined.labels(cluster).set(report.quality.bytes_quarantined)

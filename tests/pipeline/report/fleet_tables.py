@@ -34,6 +34,16 @@ def lag_rows(group: str, lags: list[int | None], *, partition: int = 0, quality:
     ]  # fmt: skip
 
 
+def expiry_rows(lag: list[dict[str, Any]], state: str = "stable") -> list[dict[str, Any]]:
+    """A committed offset at the end of the log for each partition of these rows."""
+    rule = "empty_group" if state == "empty" else "subscribed"
+    return [
+        {"group_id": group, "topic": topic, "partition": partition, "group_state": state, "rule": rule,
+         "commit_timestamp_ms": START_MS}
+        for group, topic, partition in dict.fromkeys((one["group_id"], one["topic"], one["partition"]) for one in lag)
+    ]  # fmt: skip
+
+
 def rebalance(group: str, minute: int, to: int, **more: Any) -> dict[str, Any]:
     return {
         "group_id": group, "group_kind": "classic", "ended_at_ms": START_MS + 60_000 * minute,
@@ -88,7 +98,7 @@ def fleet() -> InMemory:
         {"group_id": "idle", "topic": "orders", "partition": i, "committed_offset": 9, "group_state": "empty",
          "rule": "empty_group", "expires_at_ms": START_MS + 86_400_000 * (i + 1)}
         for i in range(3)
-    ] + [{"group_id": "slow", "topic": "orders", "group_state": "stable", "rule": "subscribed"}]  # fmt: skip
+    ] + expiry_rows(lag)  # fmt: skip
     return InMemory(
         {
             "files": table("files", files),

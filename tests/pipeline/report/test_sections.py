@@ -11,8 +11,9 @@ from muster_pipeline.report.prometheus import prometheus_text
 from muster_pipeline.report.source import InMemory
 from muster_pipeline.report.whatif import Alternative, Comparison
 
-from tests.pipeline.report.fleet_tables import HOSTILE, START_MS, fleet, lag_rows, rebalance, table
+from tests.pipeline.report.fleet_tables import HOSTILE, START_MS, expiry_rows, fleet, lag_rows, rebalance, table
 
+DAY_MS = 86_400_000
 ABOUT = About(cluster="main", source="a folder", run="run-1", version="0.1.0")
 WHATIF = (
     Comparison(
@@ -48,6 +49,76 @@ def test_lag_is_a_sum_of_what_is_known_and_says_when_it_is_not_all(report: Repor
     assert (lag["half"].total, lag["half"].quality) == (7, "lower_bound")
 
 
+def left_groups() -> InMemory:
+    """Groups that lag and are deleted, empty, abandoned; and one that lost one of its partitions' offsets."""
+    lag = [
+        *lag_rows("deleted", [100]),
+        *lag_rows("reset", [9]),
+        *lag_rows("empty", [20]),
+        *lag_rows("abandoned", [3]),
+        *lag_rows("by hand", [4]),
+        *lag_rows("here", [5_000], partition=1),
+        *lag_rows("here", [7]),
+        {**lag_rows("here", [7])[0], "minute_ms": START_MS + 2 * DAY_MS, "at_ms": START_MS + 2 * DAY_MS},
+    ]
+    old, fresh = [{"commit_timestamp_ms": START_MS + days * DAY_MS} for days in (0, 1)]
+    expiry = [
+        *expiry_rows(lag_rows("empty", [20]), "empty"),
+        *(one | old for one in expiry_rows(lag_rows("abandoned", [3]), "simple")),
+        *(one | fresh for one in expiry_rows(lag_rows("by hand", [3]), "simple")),
+        *expiry_rows(lag_rows("here", [7])),
+    ]
+    moves = [rebalance(name, 1, 2) for name in ("deleted", "empty", "here")]
+    stages = [
+        {"group_id": group, "stage": stage, "log_offset": at}
+        for at, (group, stage) in enumerate(
+            [("deleted", "completed"), ("reset", "completed"), ("deleted", "deleted"), ("deleted", "settled")]
+        )
+    ]
+    stalled = {"topic": "orders", "started_at_ms": START_MS, "ended_by": "log_end", "evidence": "behind"}
+    return InMemory(
+        {
+            "lag": table("lag", lag),
+            "expiry": table("expiry", expiry),
+            "rebalances": table("rebalances", moves),
+            "generations": table("generations", stages),
+            "stalls": table("stalls", [stalled | {"group_id": "empty"}]),
+        }
+    )
+
+
+def test_deleted_empty_and_abandoned_groups_leave_lag_totals_and_prometheus() -> None:
+    report = build(ABOUT, left_groups())
+    assert {name: one.total for name, one in report.lag.items()} == {"here": 7, "by hand": 4}
+    assert {name: one.why for name, one in report.left.items()} == {
+        "deleted": "deleted", "empty": "empty", "abandoned": "abandoned", "reset": "no_offsets"
+    }  # fmt: skip
+    assert "11 records behind in all, without 4 that" in " ".join(render(report).split())
+    assert {one.group for one in report.series} == {"here", "by hand"}
+    text = prometheus_text(report).decode()
+    for name in report.left:
+        assert f'sum_lag{{cluster_name="main",group="{name}"}}' not in text
+    assert 'rebalances{cluster_name="main",group="deleted"}' not in text
+    assert 'muster_pipeline_group_left_behind{cluster_name="main",group="empty",why="empty"} 20.0' in text
+    assert 'muster_pipeline_group_left_behind{cluster_name="main",group="abandoned",why="abandoned"} 3.0' in text
+    assert 'left_behind{cluster_name="main",group="deleted"' not in text
+    assert 'muster_pipeline_groups_left{cluster_name="main",why="deleted"} 1.0' in text
+
+
+def test_the_state_of_a_group_is_that_at_the_end_of_the_log() -> None:
+    report = build(ABOUT, left_groups())
+    rows = {row.group: row for row in report.fleet}
+    assert [rows[name].state for name in ("deleted", "empty", "abandoned", "here")] == [
+        "deleted", "empty", "simple", "stable"
+    ]  # fmt: skip
+    assert (rows["deleted"].members, rows["empty"].members, rows["here"].members) == (0, 0, 2)
+    assert (rows["empty"].left_lag, rows["empty"].lag, rows["empty"].open_stalls) == (20, None, 0)
+    told = {name: json.loads(group_status(report, name)) for name in rows}
+    assert (told["deleted"]["state"], told["deleted"]["partitions"], told["deleted"]["lag"]) == ("deleted", 0, None)
+    assert (told["empty"]["left"], told["empty"]["lag"], told["empty"]["members"]) == ("empty", 20, 0)
+    assert (told["here"]["left"], told["here"]["partitions"]) == (None, 1)
+
+
 def test_over_time_a_partition_keeps_its_last_lag(report: Report) -> None:
     series = {one.group: one for one in report.series}
     assert [value for _, value in series["slow"].points] == [10, 60, 410, 910, 1_210]
@@ -57,7 +128,8 @@ def test_over_time_a_partition_keeps_its_last_lag(report: Report) -> None:
 def test_long_series_are_merged_and_keep_their_peaks() -> None:
     lags: list[int | None] = [1] * 5_000
     lags[3_333] = 9_999
-    long = InMemory({"lag": table("lag", lag_rows("g", lags))})
+    rows = lag_rows("g", lags)
+    long = InMemory({"lag": table("lag", rows), "expiry": table("expiry", expiry_rows(rows))})
     (series,) = build(ABOUT, long).series
     assert len(series.points) <= limits.SERIES_POINTS_MAX
     assert max(value for _, value in series.points) == 9_999
@@ -91,7 +163,7 @@ def test_balance_before_and_after(report: Report) -> None:
 
 def test_the_calendar_counts_days_and_keeps_the_soonest(report: Report) -> None:
     calendar = report.calendar
-    assert (calendar.offsets, calendar.never, len(calendar.days)) == (4, 1, 3)
+    assert (calendar.offsets, calendar.never, len(calendar.days)) == (10, 7, 3)
     assert [one.partition for one in calendar.soonest] == [0, 1, 2]
 
 
@@ -163,7 +235,7 @@ def test_prometheus_has_no_sample_for_what_is_unknown(report: Report) -> None:
 
 def test_a_groups_json_fits_and_keeps_its_worst_partitions() -> None:
     rows = [lag_rows(HOSTILE, [i], partition=i)[0] for i in range(2_000)]
-    report = build(ABOUT, InMemory({"lag": table("lag", rows)}))
+    report = build(ABOUT, InMemory({"lag": table("lag", rows), "expiry": table("expiry", expiry_rows(rows))}))
     encoded = group_status(report, HOSTILE)
     assert len(encoded) <= limits.STATUS_BYTES_MAX
     document = json.loads(encoded)
