@@ -96,6 +96,8 @@ def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool
             began = time.monotonic()
             samples = run.sampled()
             source = LiveInput.onward(bootstrap, run.settings.cluster, root, run.properties, every=samples is not None)
+            for number, (first, behind) in sorted(source.withdrawn.items()):
+                say(f"log partition {number} was truncated: published offsets {first} to {behind - 1} are withdrawn")
             if source.ranges:
                 build_shown(run, spark, source, _appended(run.tables, samples, live=run.log_ends == LIVE))
                 sweeper.sweep(time.monotonic())

@@ -2,19 +2,23 @@
 
 The range [start, end) of each log partition is fixed when the input is made, so a retried task reads the same records.
 The end of a run is published in the manifest together with its tables, in one rename: no record is read twice or left
-out, whenever a run dies. The fold keeps no state between runs; it reads the published records again and then the new
-ones, so tables do not depend on where a stream was cut.
+out, whenever a run dies. Published rows that the log has lost since are withdrawn (`job.truncation`). The fold keeps no
+state between runs; it reads the published records again and then the new ones, so tables do not depend on where a
+stream was cut.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from muster_pipeline.decode.origin import Origin
 from muster_pipeline.decode.segment import Account
 from muster_pipeline.job.inputs import BronzeInput, FileAccount, Part
+from muster_pipeline.job.truncation import Epochs, finding, kept_account, kept_quarantine, published_epochs, truncated
 from muster_pipeline.sources import live
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
 from muster_pipeline.sources.errors import OffsetGone
@@ -38,6 +42,10 @@ class LiveInput:
     root: str | None = None
     offsets: Mapping[int, int] = field(default_factory=dict)
     """Log partition -> its published end; used for partitions that this run does not read."""
+    withdrawn: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Log partition -> [first, end) of the published offsets that are not in the log any more."""
+    topic_id: str | None = None
+    """Of the offsets topic; None if the cluster does not tell."""
     connect: Connect = Cluster
 
     @classmethod
@@ -46,9 +54,12 @@ class LiveInput:
     ) -> "LiveInput":
         """The whole log that the cluster has now. Raises ClusterUnreachable, NoLog, BadOption."""
         given = dict(properties or {})
-        starts, ends = _bounds(connect, bootstrap, given)
-        ranges = {number: (starts[number], end) for number, end in ends.items()}
-        return cls(cluster=cluster, bootstrap=bootstrap, ranges=ranges, properties=given, connect=connect)
+        now = _now(connect, bootstrap, given, {})
+        ranges = {number: (now.starts[number], end) for number, end in now.ends.items()}
+        return cls(
+            cluster=cluster, bootstrap=bootstrap, ranges=ranges, properties=given, topic_id=now.topic_id,
+            connect=connect,
+        )  # fmt: skip
 
     @classmethod
     def onward(
@@ -64,24 +75,27 @@ class LiveInput:
         """The log after the end of the tables in `root`; the whole log if nothing is published there.
 
         `every`: include log partitions without new records (their tables are made again, for new samples of log ends).
-        Raises BadInput if the tables are of another cluster or of files, OffsetGone if the log has become shorter.
+        Raises BadInput if the tables are of another cluster or of files, OffsetGone if the log was created again.
         """
         known = published_ends(root, cluster)
         if known is None:
             return cls.whole(bootstrap, cluster, properties, connect=connect)
         given = dict(properties or {})
-        starts, ends = _bounds(connect, bootstrap, given)
-        for number, end in sorted(ends.items()):
-            if end < known.get(number, 0):
+        epochs = {number: one for number in known if (one := published_epochs(root, number)) is not None}
+        now = _now(connect, bootstrap, given, epochs, published_topic_id(root))
+        kept = {number: now.cut.get(number, end) for number, end in known.items()}
+        for number, end in sorted(now.ends.items()):
+            if end < kept.get(number, 0):
                 raise OffsetGone(
                     f"log partition {number} ends at {end}, but was read up to {known[number]}: the log was cut or "
                     "created again; give another folder for tables"
                 )
-        ranges = {number: (known.get(number, starts[number]), end) for number, end in ends.items()}
-        moved = {number: span for number, span in ranges.items() if every or span[0] < span[1]}
+        ranges = {number: (kept.get(number, now.starts[number]), end) for number, end in now.ends.items()}
+        moved = {number: span for number, span in ranges.items() if every or span[0] < span[1] or number in now.cut}
         return cls(
             cluster=cluster, bootstrap=bootstrap, ranges=moved, properties=given, root=str(Path(root).resolve()),
-            offsets=known, connect=connect,
+            offsets=known, withdrawn={number: (at, known[number]) for number, at in now.cut.items()},
+            topic_id=now.topic_id, connect=connect,
         )  # fmt: skip
 
     def new(self) -> int:
@@ -98,17 +112,32 @@ class LiveInput:
         where = live.origin(self.cluster, log_partition)
         before = Account(is_active=True, bytes_in=0)
         if self.root is not None:
-            before = _account(self.root, log_partition)
-            file = FileAccount(where, before)
-            yield Part(records=None, file=file, carried=_quarantine(self.root, log_partition))
+            before, first = yield from self._carried(self.root, log_partition, where)
             for part in BronzeInput(root=self.root).parts(log_partition):
-                yield replace(part, file=file, is_carried=True)
+                records = part.records if first is None else _below(part.records, first)
+                yield replace(part, records=records, file=FileAccount(where, before), is_carried=True)
         account = Account(is_active=True, bytes_in=0)
         with self.connect(self.bootstrap, self.properties) as cluster:
             for piece in live.pieces(cluster, OFFSETS_TOPIC, where, start, end, strict=False):
                 account = piece.account
                 yield Part(records=piece.records, damages=piece.damages, file=FileAccount(where, account))
         yield Part(records=None, file=FileAccount(where, summed(before, account)), is_end=True)
+
+    def _carried(
+        self, root: str, log_partition: int, where: Origin
+    ) -> Generator[Part, None, tuple[Account, int | None]]:
+        """What was published beside records; returns its account, and from which offset on records are withdrawn."""
+        before, rows = _account(root, log_partition), _quarantine(root, log_partition)
+        if log_partition not in self.withdrawn:
+            yield Part(records=None, file=FileAccount(where, before), carried=rows)
+            return before, None
+        first, end = self.withdrawn[log_partition]
+        rows = kept_quarantine(rows, first)
+        before, count = kept_account(before, root, log_partition, first, rows)
+        told = finding(log_partition, first, end, count)
+        yield Part(records=None, file=FileAccount(where, before), carried=rows)
+        yield Part(records=None, damages=(told,), file=FileAccount(where, before))
+        return before, first
 
     def makes_bronze(self) -> bool:
         """True: published records are written again, followed by the new ones."""
@@ -117,7 +146,8 @@ class LiveInput:
     def describe(self) -> dict[str, Any]:
         """The ends of all log partitions: equal however many runs it took to reach them."""
         ends = {**self.offsets, **{number: end for number, (_, end) in self.ranges.items()}}
-        return {"kind": KIND, "ends": {str(number): ends[number] for number in sorted(ends)}}
+        told = {"kind": KIND, "ends": {str(number): ends[number] for number in sorted(ends)}}
+        return told if self.topic_id is None else told | {"topic_id": self.topic_id}
 
 
 def published_ends(root: str, cluster: str) -> dict[int, int] | None:
@@ -136,6 +166,13 @@ def published_ends(root: str, cluster: str) -> dict[int, int] | None:
     return {int(number): end for number, end in told["ends"].items()}
 
 
+def published_topic_id(root: str) -> str | None:
+    """Id of the offsets topic that the tables were read from; None if that was not told."""
+    run = reader.published(root).run
+    found = run["input"].get("of", run["input"]).get("topic_id")
+    return None if found is None else str(found)
+
+
 def summed(before: Account, after: Account) -> Account:
     """The sum of two accounts; the second begins where the first ended."""
     found = Account(is_active=True, bytes_in=before.bytes_in + after.bytes_in)
@@ -148,10 +185,44 @@ def summed(before: Account, after: Account) -> Account:
     return found
 
 
-def _bounds(connect: Connect, bootstrap: str, properties: Mapping[str, str]) -> tuple[dict[int, int], dict[int, int]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Now:
+    """The log as the cluster has it now."""
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    topic_id: str | None
+    cut: Mapping[int, int]
+    """Log partition -> first published offset that is not in the log any more."""
+
+
+def _now(
+    connect: Connect,
+    bootstrap: str,
+    properties: Mapping[str, str],
+    epochs: Mapping[int, Epochs],
+    topic_id: str | None = None,
+) -> _Now:
+    """Raises OffsetGone if the topic is not the one that was read."""
     with connect(bootstrap, properties) as cluster:
+        told = cluster.topic_id(OFFSETS_TOPIC)
+        if topic_id is not None and told is not None and told != topic_id:
+            raise OffsetGone(
+                f"{OFFSETS_TOPIC} has id {told}, the tables were read from {topic_id}: the log was created again; give "
+                "another folder for tables"
+            )
         numbers = cluster.partitions(OFFSETS_TOPIC)
-        return cluster.bound(OFFSETS_TOPIC, numbers, EARLIEST), cluster.bound(OFFSETS_TOPIC, numbers, LATEST)
+        mine = {number: one for number, one in epochs.items() if number in numbers}
+        return _Now(
+            cut=truncated(mine, lambda asked: cluster.epoch_ends(OFFSETS_TOPIC, asked)),
+            starts=cluster.bound(OFFSETS_TOPIC, numbers, EARLIEST),
+            ends=cluster.bound(OFFSETS_TOPIC, numbers, LATEST),
+            topic_id=told if told is not None else topic_id,
+        )
+
+
+def _below(records: pa.RecordBatch | None, end: int) -> pa.RecordBatch | None:
+    return None if records is None else records.filter(pc.less(records["log_offset"], end))
 
 
 def _account(root: str, log_partition: int) -> Account:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID
 
 from kafka import errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from muster_pipeline.decode.limits import BATCH_BYTES_MAX, MIB, WINDOW_BYTES
@@ -38,6 +39,7 @@ _FETCH_VERSION_MAX: Final = 12
 """Later versions name topics by id."""
 _LIST_OFFSETS_VERSION_MAX: Final = 7
 _METADATA_VERSION_MAX: Final = 9
+_METADATA_WITH_IDS_MAX: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,15 @@ class Listed:
     offset: int | None
     timestamp_ms: int | None
     error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """Answer of OffsetForLeaderEpoch: the largest epoch up to the requested one, and where it ends; -1 if none is
+    known."""
+
+    epoch: int
+    end_offset: int
 
 
 def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -128,6 +139,52 @@ class Cluster:
                 raise ClusterUnreachable(f"{topic}-{partition} has no offset for {timestamp}: {answer.error}")
         return {partition: answer.offset for partition, answer in listed.items() if answer.offset is not None}
 
+    def topic_id(self, topic: str) -> str | None:
+        """The topic's id as text; None if the brokers are too old to tell (before 2.8)."""
+        message = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+            allow_auto_topic_creation=False,
+            max_version=_METADATA_WITH_IDS_MAX,
+        )
+        (found,) = self._ask(None, message, "metadata").topics
+        told = getattr(found, "topic_id", None)
+        return None if told is None or not UUID(str(told)).int else str(told)
+
+    def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, EpochEnd]:
+        """What the leaders say of these epochs, by partition (KIP-320). Raises ClusterUnreachable unless all do."""
+        left, found, last = dict(epochs), dict[int, EpochEnd](), "no leader"
+        for _ in range(ATTEMPTS_MAX):
+            for leader, numbers in self._by_leader(topic, left).items():
+                for got in self._epochs_once(leader, topic, {number: left[number] for number in numbers}):
+                    if got.error_code == _NONE:
+                        found[got.partition] = EpochEnd(epoch=got.leader_epoch, end_offset=got.end_offset)
+                        left.pop(got.partition, None)
+                    else:
+                        last = errors.for_code(got.error_code).__name__
+            if not left:
+                return found
+            self._pause(topic)
+        raise ClusterUnreachable(f"leader epochs of {topic}-{min(left)}: {last}")
+
+    def _epochs_once(self, leader: int, topic: str, epochs: Mapping[int, int]) -> list[Untyped]:
+        one = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        asked = [
+            one.OffsetForLeaderPartition(partition=number, current_leader_epoch=-1, leader_epoch=epoch)
+            for number, epoch in epochs.items()
+        ]
+        message = OffsetForLeaderEpochRequest(replica_id=-1, topics=[one(topic=topic, partitions=asked)])
+        answer = self._ask(leader, message, "leader epochs", once=True)
+        return [] if answer is None else [got for entry in answer.topics for got in entry.partitions]
+
+    def _by_leader(self, topic: str, partitions: Iterable[int]) -> dict[int, list[int]]:
+        """Partitions by their leader; those without one are left out."""
+        found: dict[int, list[int]] = {}
+        for partition in sorted(partitions):
+            leader = self._topic_leaders(topic).get(partition, -1)
+            if leader >= 0:
+                found.setdefault(leader, []).append(partition)
+        return found
+
     def fetch(self, topic: str, partition: int, offset: int, bytes_max: int = WINDOW_BYTES) -> Fetched:
         """Batches from the one that holds `offset` on, up to the high watermark (read uncommitted)."""
         place = {
@@ -172,14 +229,8 @@ class Cluster:
 
     def _list_once(self, topic: str, partitions: set[int], timestamp: int) -> dict[int, Untyped]:
         one = ListOffsetsRequest.ListOffsetsTopic
-        by_leader: dict[int, list[int]] = {}
-        for partition in sorted(partitions):
-            leader = self._topic_leaders(topic).get(partition, -1)
-            by_leader.setdefault(leader, []).append(partition)
         found: dict[int, Untyped] = {}
-        for leader, numbers in by_leader.items():
-            if leader < 0:
-                continue
+        for leader, numbers in self._by_leader(topic, partitions).items():
             asked = [
                 one.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
                 for number in numbers

@@ -13,6 +13,8 @@ from muster_pipeline.job.build import build
 from muster_pipeline.job.live import LiveInput
 from muster_pipeline.job.stage import DECODERS
 from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.sources.cluster import LATEST, Cluster
+from muster_pipeline.sources.folder import OFFSETS_TOPIC
 from muster_pipeline.tables.catalog import DERIVED
 from muster_pipeline.transforms.fold import PartitionFold
 from muster_pipeline.transforms.log_end_offsets import LogEndSamples
@@ -170,6 +172,35 @@ def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
         expected = store.read(name, tmp_path / "batch")
         assert pa.concat_tables([expected.schema.empty_table(), *parts]).equals(expected), name
         assert name == "stalls" or expected.num_rows > 0, name
+
+
+def test_nothing_is_withdrawn_from_a_log_that_lost_nothing(golden: Golden, tmp_path: Path) -> None:
+    """Kafka's own answers to OffsetForLeaderEpoch, and its id of the topic."""
+    source = LiveInput.whole(golden.life.bootstrap, "g")
+    assert source.topic_id is not None
+    build(None, source, tmp_path, FoldSettings(cluster="g"))
+    again = LiveInput.onward(golden.life.bootstrap, "g", str(tmp_path))
+    assert (again.withdrawn, again.topic_id) == ({}, source.topic_id)
+    with Cluster(golden.life.bootstrap) as cluster:
+        (number, *_) = cluster.partitions(OFFSETS_TOPIC)
+        end = cluster.bound(OFFSETS_TOPIC, [number], LATEST)[number]
+        epoch = store.read("records", tmp_path)["leader_epoch"][-1].as_py()
+        asked = {number: epoch}
+        assert cluster.epoch_ends(OFFSETS_TOPIC, asked)[number].end_offset >= end
+        assert cluster.epoch_ends(OFFSETS_TOPIC, {number: epoch + 1_000})[number].epoch == -1
+
+
+def test_groups_of_this_release_are_born_with_epoch_2(golden: Golden, tmp_path: Path) -> None:
+    """And their first rebalance has whole history (Kafka 4.3)."""
+    build(None, LiveInput.whole(golden.life.bootstrap, "g"), tmp_path, FoldSettings(cluster="g"))
+    rows = [row for row in store.read("rebalances", tmp_path).to_pylist() if row["group_kind"] == "consumer"]
+    first = {row["group_id"]: row for row in reversed(rows)}
+    assert {(row["generation_from"], row["generation_to"]) for row in first.values()} == {(None, 2)}
+    assert all(row["history_complete"] and row["partitions_gained"] is not None for row in first.values())
+    states = {row["group_id"]: row["group_state"] for row in store.read("expiry", tmp_path).to_pylist()}
+    for group, (state, *_) in golden.described.states.items():
+        if group in first and group in states:
+            assert states[group] == state.lower(), group
 
 
 def read_to(brought: dict[int, pa.Table], log_partition: int, start: int) -> int:
