@@ -122,4 +122,5 @@ def kept_account(account: Account, root: str, log_partition: int, at: int, kept:
 def _undecoded(kept: pa.Table, rows: pa.Table) -> int:
     chosen = kept.filter(pc.equal(kept["scope"], "record"))
     both = pc.is_in(chosen["first_offset"], value_set=rows["log_offset"].combine_chunks())
-    return both.to_pylist().count(False)
+    known: list[bool] = both.to_pylist()
+    return known.count(False)

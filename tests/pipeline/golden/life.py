@@ -136,7 +136,8 @@ class Life:
         """One commits, one aborts, one stays open: only the first may show."""
         consumer, place = self.stay[0][0], self.stay[0][0].assignment()[0]
         for n, end in enumerate(("commit", "abort", "open")):
-            producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"tx-{n}", "log_level": 0})
+            settings = {"transactional.id": f"tx-{n}", "transaction.timeout.ms": 600_000, "log_level": 0}
+            producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
             producer.init_transactions(JOIN_SECONDS_MAX)
             producer.begin_transaction()
             offsets = [TopicPartition(place.topic, place.partition, 1000 + n)]

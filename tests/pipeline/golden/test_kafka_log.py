@@ -174,7 +174,9 @@ def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
         assert name == "stalls" or expected.num_rows > 0, name
 
 
-def test_nothing_is_withdrawn_from_a_log_that_lost_nothing(golden: Golden, tmp_path: Path) -> None:
+def test_nothing_is_withdrawn_that_is_there_and_groups_are_as_kafka_describes_them(
+    golden: Golden, tmp_path: Path
+) -> None:
     """Kafka's own answers to OffsetForLeaderEpoch, and its id of the topic."""
     source = LiveInput.whole(golden.life.bootstrap, "g")
     assert source.topic_id is not None
@@ -188,11 +190,7 @@ def test_nothing_is_withdrawn_from_a_log_that_lost_nothing(golden: Golden, tmp_p
         asked = {number: epoch}
         assert cluster.epoch_ends(OFFSETS_TOPIC, asked)[number].end_offset >= end
         assert cluster.epoch_ends(OFFSETS_TOPIC, {number: epoch + 1_000})[number].epoch == -1
-
-
-def test_groups_of_this_release_are_born_with_epoch_2(golden: Golden, tmp_path: Path) -> None:
-    """And their first rebalance has whole history (Kafka 4.3)."""
-    build(None, LiveInput.whole(golden.life.bootstrap, "g"), tmp_path, FoldSettings(cluster="g"))
+    # Groups of this release are born with epoch 2, and their first rebalance has whole history.
     rows = [row for row in store.read("rebalances", tmp_path).to_pylist() if row["group_kind"] == "consumer"]
     first = {row["group_id"]: row for row in reversed(rows)}
     assert {(row["generation_from"], row["generation_to"]) for row in first.values()} == {(None, 2)}
