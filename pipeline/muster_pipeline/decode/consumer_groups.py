@@ -1,8 +1,8 @@
 """Rows of `records` of types 3 to 23 (KIP-848, share and Streams groups) as rows of `consumer_records`.
 
 Record by record and pure, like `decode.generations`. All values are version 0, flexible, and grow by tagged fields:
-known tags are read, unknown ones skipped. Layouts: Kafka's group coordinator record schemas. Values of KIP-848
-groups are here, those of the others in `decode.share_groups` and `decode.streams_groups`.
+known tags are read, unknown ones skipped. Layouts: Kafka's group coordinator record schemas. Values of KIP-848 groups
+are here, those of the others in `decode.share_groups` and `decode.streams_groups`.
 """
 
 from collections.abc import Callable

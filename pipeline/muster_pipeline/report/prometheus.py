@@ -2,7 +2,7 @@
 
 Names follow kafka-lag-exporter, so that its dashboards and alerts can use them. Unknown lag has no sample: an alert can
 find a missing series, but not a wrong zero. A group that was deleted, has no members or was abandoned has no lag
-either; what the latter left unread has a name of its own. The number of groups is bounded; the rest is summed as
+either; what it left unread has a name of its own. The number of groups is bounded; the rest is summed as
 `group="(other)"`.
 """
 

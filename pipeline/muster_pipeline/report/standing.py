@@ -1,11 +1,9 @@
 """Which groups count at the end of the log, and which have left: deleted, empty, or abandoned.
 
 The state is that of table `expiry`, which has a row for each committed offset that is left at the end of the log. A
-group
-that has none there is deleted, or (if its last record in `generations` says that it lives) has no offsets. One
-without members has nobody who could catch
-up, so it does not lag; neither does one that commits by hand and has not for `ABANDONED_AFTER_MS`. Now is the newest
-time of table `lag`, so that the same tables give the same page.
+group that has none there is deleted, or (if its last record in `generations` says that it lives) has no offsets. One
+without members has nobody who could catch up, so it does not lag; neither does one that commits by hand and has not for
+`ABANDONED_AFTER_MS`. Now is the newest time of table `lag`, so that the same tables give the same page.
 """
 
 from dataclasses import dataclass, field

@@ -1,10 +1,9 @@
 """Decoded records of groups whose members the server assigns: one row per record in one wide table.
 
-KIP-848 (types 3 to 8 and 16), share groups (KIP-932: 9 to 15) and Streams groups (KIP-1071: 17 to 23) are built
-alike, so
-what a type is for is its `kind`. Which columns are filled depends on `record_type`; a tombstone has its key's columns
-only. Source of the layouts: the record schemas of Kafka 4.0 to 4.3's group coordinator. Unknown tagged fields are
-skipped.
+KIP-848 (types 3 to 8 and 16), share groups (KIP-932: 9 to 15) and Streams groups (KIP-1071: 17 to 23) are built alike,
+so what a type is for is its `kind`. Which columns are filled depends on `record_type`; a tombstone has its key's
+columns only. Source of the layouts: the record schemas of Kafka 4.0 to 4.3's group coordinator. Unknown tagged fields
+are skipped.
 """
 
 from typing import Final

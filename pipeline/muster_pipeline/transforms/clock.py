@@ -4,11 +4,9 @@ Coordinators change, and their clocks differ; the order of the log does not. Wit
 event has one minute, minutes close in order, and a fold needs to keep one minute open only.
 
 A coordinator's clock may be wrong, and one record a day ahead would put the next day into one minute. So a jump of more
-than CLOCK_JUMP_MAX_MS counts only if the records after it bear it out: as long as fewer of them have gone back to
-near the
-old time than have stayed. As soon as as many have gone back, those ahead get the clock of before, and are told as
-`Wrong`.
-A log that was idle jumps too; it is borne out by whatever follows. Records that wait for that verdict are at most
+than CLOCK_JUMP_MAX_MS counts only if the records after it bear it out: as long as fewer of them have gone back to near
+the old time than have stayed. As soon as as many have gone back, those ahead get the clock of before, and are told as
+`Wrong`. A log that was idle jumps too; it is borne out by whatever follows. Records without a verdict are at most
 CLOCK_WITNESSES or those up to the end of the log, where a jump is believed.
 
 What it cannot do: put right a coordinator that was ahead for longer than the witnesses. Records that are then far

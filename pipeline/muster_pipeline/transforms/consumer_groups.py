@@ -4,10 +4,9 @@
 An epoch begins with its record (type 3, 11, 17). It is complete as Kafka's coordinator says it (ConsumerGroup and
 StreamsGroup, maybeUpdateGroupState): the target assignment is for it, and every member has reached that target and is
 stable, which it is not while it must still revoke, or waits for others to release. Both ends are in the log, so
-durations
-are exact. An epoch that the next one overtakes is reported as not completed. Regular expressions (type 16) are resolved
-in type 5's topics. A Streams group's partitions are its active tasks; a share group's have no single owner, so that
-nothing moves in it.
+durations are exact. An epoch that the next one overtakes is reported as not completed. Regular expressions (type 16)
+are resolved in type 5's topics. A Streams group's partitions are its active tasks; a share group's have no single
+owner, so that nothing moves in it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -21,7 +21,7 @@ CLOCK_JUMP_MAX_MS: Final = 600_000
 shorter than what spoils an evening."""
 
 CLOCK_WITNESSES: Final = 1_000
-"""Records that bear out a jump; so many rows at most are held back for the verdict."""
+"""Records that bear out a jump; so many rows at most wait for the verdict."""
 
 CLOCK_FINDINGS_MAX: Final = 10_000
 """Findings about clocks of one log partition that are published."""

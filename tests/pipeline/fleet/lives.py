@@ -1,9 +1,8 @@
 """Ten thousand groups and what happens to them, as the batches of a few log partitions. One seed, one log.
 
 A group is classic (Kafka's way, or Muster's with its own records), of KIP-848, of Streams, a share group, simple
-(commits
-only), transactional, or of a kind that is not known yet. Lives are interleaved by time; now and then a coordinator's
-clock is a little behind the one before, and seldom a day ahead or behind.
+(commits only), transactional, or of a kind that is not known yet. Lives are interleaved by time; now and then a
+coordinator's clock is a little behind the one before, and seldom a day ahead or behind.
 """
 
 import random

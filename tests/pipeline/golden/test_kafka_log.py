@@ -174,9 +174,7 @@ def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
         assert name == "stalls" or expected.num_rows > 0, name
 
 
-def test_nothing_is_withdrawn_that_is_there_and_groups_are_as_kafka_describes_them(
-    golden: Golden, tmp_path: Path
-) -> None:
+def test_nothing_is_withdrawn_that_is_there_and_groups_are_as_kafka_says(golden: Golden, tmp_path: Path) -> None:
     """Kafka's own answers to OffsetForLeaderEpoch, and its id of the topic."""
     source = LiveInput.whole(golden.life.bootstrap, "g")
     assert source.topic_id is not None
