@@ -1,12 +1,10 @@
 """Gold of groups, told record by record: who owned what before and after each rebalance, and how evenly.
 
 When an epoch has been reached is Kafka's own rule: ConsumerGroup.maybeUpdateGroupState (and StreamsGroup's) calls a
-group
-STABLE if its target assignment is not older than its epoch and ModernGroupMember.isReconciledTo holds for every member:
-MemberState.STABLE, and at the epoch of the target. Of a share group (ShareGroup) no other state than EMPTY and
-STABLE is
-told. Groups are born with epoch 1 that is not logged from Kafka 4.3 on (ModernGroup's constructor; the same release
-that writes AssignmentTimestamp), so that 2 is the first there.
+group STABLE if its target assignment is not older than its epoch and ModernGroupMember.isReconciledTo holds for every
+member: MemberState.STABLE, and at the epoch of the target. Of a share group (ShareGroup) no other state than EMPTY and
+STABLE is told. Groups are born with epoch 1 that is not logged from Kafka 4.3 on (ModernGroup's constructor; the same
+release that writes AssignmentTimestamp), so that 2 is the first there.
 """
 
 from itertools import combinations
