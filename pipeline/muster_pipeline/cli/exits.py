@@ -58,6 +58,10 @@ def failures_told() -> Iterator[None]:
         yield
     except SparkMissing as error:
         leave(Exit.NO_SPARK, str(error))
+    except PermissionError as error:
+        leave(
+            Exit.FAILED, f"may not use {error.filename}: {error.strerror}; give this user the right, or another folder"
+        )
     except (StoreBusy, OSError) as error:
         leave(Exit.FAILED, str(error))
     except (TablesError, BadOption, NoLog, AmbiguousLog) as error:
@@ -67,9 +71,9 @@ def failures_told() -> Iterator[None]:
     except PySparkRuntimeError as error:
         leave(Exit.NO_SPARK, f"Spark does not start: {_last_line(str(error))}; it needs Java 17 or newer and PySpark 4")
     except (PySparkException, Py4JError) as error:
-        text = str(error)
-        code = Exit.BROKEN if "AssertionError" in text else Exit.FAILED
-        leave(code, f"a task failed: {worker_error(text)}")
+        from muster_pipeline.cli.causes import cause
+
+        leave(*cause(str(error)))
 
 
 def worker_error(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from muster_pipeline import store
 from muster_pipeline.__main__ import app
+from muster_pipeline.cli.causes import cause
 from muster_pipeline.cli.exits import Exit, worker_error
 from muster_pipeline.cli.reporting import status_name
 from muster_pipeline.job.build import build
@@ -244,6 +245,51 @@ def test_a_workers_error_is_one_line() -> None:
     )
     assert worker_error(dead) == "Python worker exited unexpectedly (crashed). Consider setting 'x'."
     assert worker_error("no such thing\n\n") == "no such thing"
+
+
+def in_a_worker(last: str) -> str:
+    head = 'Job aborted: \nTraceback (most recent call last):\n  File "x.py", line 3, in f\n    raise\n'
+    return f"{head}{last}\n\n\tat o.a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (
+            in_a_worker("muster_pipeline.tables.errors.LimitReached: more than KEYS_MAX = 4194304 group partitions"),
+            Exit.USAGE,
+            "^more than KEYS_MAX",
+        ),
+        (in_a_worker("muster_pipeline.sources.errors.LogChanged: a.log is gone"), Exit.FAILED, "^a.log is gone$"),
+        (
+            in_a_worker("ModuleNotFoundError: No module named 'muster_pipeline.job'"),
+            Exit.USAGE,
+            "executors do not have the package muster_pipeline: pip install",
+        ),
+        (
+            in_a_worker("PermissionError: [Errno 13] Permission denied: '/logs/__consumer_offsets-3/0.log'"),
+            Exit.FAILED,
+            "may not use /logs/__consumer_offsets-3/0.log: give the user",
+        ),
+        (
+            in_a_worker("FileNotFoundError: [Errno 2] No such file or directory: '/tables/data/x'"),
+            Exit.FAILED,
+            "does not find /tables/data/x: .* every executor sees",
+        ),
+        (
+            "Caused by: Job aborted due to stage failure: Exception: Python worker exited unexpectedly (crashed).\n",
+            Exit.FAILED,
+            "an executor died: .*memoryOverhead.* run it again",
+        ),
+        (in_a_worker("AssertionError: I1 broken for x"), Exit.BROKEN, "I1 broken"),
+        ("nobody knows this\n", Exit.FAILED, "^a task failed: nobody knows this$"),
+    ],
+)
+def test_a_failed_task_is_a_sentence_with_its_cure(text: str, code: Exit, words: str) -> None:
+    found, sentence = cause(text)
+    assert found == code
+    assert re.search(words, sentence), sentence
+    assert "Traceback" not in sentence
 
 
 def test_a_stream_refuses_samples_that_it_cannot_read_before_it_starts_spark(tmp_path: Path) -> None:
