@@ -16,7 +16,7 @@ from muster_pipeline.decode.generations import NEEDED, Decoded, Row, origin_colu
 from muster_pipeline.decode.origin import Damage
 from muster_pipeline.decode.share_groups import SHARE_VALUES
 from muster_pipeline.decode.streams_groups import STREAMS_VALUES
-from muster_pipeline.decode.structs import current, id_partitions, partition_metadata, target_epoch
+from muster_pipeline.decode.structs import current, group_of, id_partitions, partition_metadata, target_epoch
 from muster_pipeline.schemas.consumer_records import CONSUMER_RECORDS, KINDS
 from muster_pipeline.schemas.records import CONSUMER_TYPES, MODERN_TYPES
 
@@ -35,7 +35,8 @@ def decode_consumer_groups(records: pa.RecordBatch | pa.Table) -> Decoded:
             rows.append(_row(record))
         except FieldError as error:
             damages.append(value_damage(record, error))
-            unread.append((record["log_offset"], record["group_id"]))
+            group_id = group_of(record["key"])
+            unread += [] if group_id is None else [(record["log_offset"], group_id)]
     made = pa.RecordBatch.from_pylist(rows, schema=CONSUMER_RECORDS)
     return Decoded(rows=made, damages=tuple(damages), unread=tuple(unread))
 
@@ -44,7 +45,7 @@ def _row(record: Row) -> Row:
     kind = record["key_type"]
     row = origin_columns(record) | {"kind": KINDS[kind], "is_tombstone": record["value"] is None}
     key = Fields(record["key"], at=2)
-    key.string()
+    row["group_id"] = key.string()  # Release 0.1 left the column null for types that it did not know.
     if kind in _MEMBER_KEYS:
         row["member_id"] = key.string()
     elif kind == _REGEX_KEY:

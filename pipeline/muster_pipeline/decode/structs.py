@@ -2,11 +2,19 @@
 
 from typing import Any, Final
 
-from muster_pipeline.decode.fields import Fields
+from muster_pipeline.decode.fields import FieldError, Fields
 
 Row = dict[str, Any]
 TOPIC_BYTES_MIN: Final = 18
 """A topic id, an empty array, an empty tag section."""
+
+
+def group_of(key: bytes) -> str | None:
+    """The group that a record is about, by its key; None if the key does not begin with a name."""
+    try:
+        return Fields(key, at=2).string()
+    except FieldError:
+        return None
 
 
 def partition_metadata(fields: Fields) -> Row:

@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muster_pipeline.decode.fields import FieldError, Fields
 from muster_pipeline.decode.origin import Damage, of_finding
+from muster_pipeline.decode.structs import group_of
 from muster_pipeline.schemas.records import NAMED_TYPES
 
 _KNOWN: Final = pa.array(NAMED_TYPES, pa.int16())
@@ -40,14 +40,7 @@ def decode_unknown(records: pa.RecordBatch | pa.Table) -> tuple[Unknown, ...]:
                 (row["log_offset"], row["log_offset"]),
                 (row["key"] or b"") + (row["value"] or b""),
             ),
-            group_id=_group(row["key"] or b""),
+            group_id=group_of(row["key"] or b""),
         )
         for row in chosen.to_pylist()
     )
-
-
-def _group(key: bytes) -> str | None:
-    try:
-        return Fields(key, at=2).string()
-    except FieldError:
-        return None

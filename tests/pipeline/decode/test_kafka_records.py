@@ -57,7 +57,7 @@ def table(*pairs: tuple[bytes, bytes | None]) -> pa.Table:
     rows = [
         BLANK
         | {"log_offset": at, "append_timestamp_ms": 1, "key_type": int.from_bytes(key[:2], "big")}
-        | {"key": key, "value": value, "is_tombstone": value is None, "group_id": "of the key"}
+        | {"key": key, "value": value, "is_tombstone": value is None, "group_id": None}
         for at, (key, value) in enumerate(pairs)
     ]
     return pa.Table.from_pylist(rows, schema=RECORDS)
@@ -188,8 +188,13 @@ def test_a_record_says_what_kafka_says_it_says(vector: Vector) -> None:
     expected = SAYS[row["kind"]](vector.said)
     expected |= {"member_id": vector.said_key.get("memberId")}
     expected |= {"regular_expression": vector.said_key.get("regularExpression")}
-    place = {name: row[name] for name in ("cluster", "log_partition", "log_offset", "append_timestamp_ms", "group_id")}
-    place |= {"record_type": vector.kind, "kind": row["kind"], "is_tombstone": False}
+    place = {name: row[name] for name in ("cluster", "log_partition", "log_offset", "append_timestamp_ms")}
+    place |= {
+        "group_id": vector.said_key["groupId"],
+        "record_type": vector.kind,
+        "kind": row["kind"],
+        "is_tombstone": False,
+    }
     assert row == dict.fromkeys(row) | place | expected
     assert (gone["is_tombstone"], gone["member_id"]) == (True, vector.said_key.get("memberId"))
 
