@@ -31,6 +31,8 @@ from muster_pipeline.store.keeping import Sweeper
 from muster_pipeline.tables.errors import BadInput, NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
 
+OFFSETS_PARTITIONS: Final = 50
+"""Kafka's default of offsets.topic.num.partitions."""
 OLD_FILES_KEPT_S: Final = 600
 """How long a stream keeps files that no manifest names any more, so that readers of earlier tables can end."""
 
@@ -77,10 +79,32 @@ class Run:
 def ingest(run: Run, source: Input, *, strict: bool) -> None:
     """Read all of `source` into all tables."""
     samples = run.sampled()
+    hole = absent(source)
+    if hole is not None:
+        say(hole)
     check_java()
     with run.session() as spark:
         build_shown(run, spark, source, samples)
     end(run.tables, strict=strict)
+
+
+def absent(source: Input) -> str | None:
+    """A sentence about log partitions that are not in a folder which has others; None if none is known to be absent.
+
+    Their number is not in a folder: up to the largest one there, or to Kafka's default.
+    """
+    numbers = source.sizes().keys()
+    if not isinstance(source, SegmentInput) or not numbers:
+        return None
+    most = max(OFFSETS_PARTITIONS, max(numbers) + 1)
+    missing = [str(number) for number in range(most) if number not in numbers]
+    if not missing:
+        return None
+    shown = ", ".join(missing[:10]) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
+    return (
+        f"log partitions {shown} of 0 to {most - 1} are not in this folder: their groups are in no table "
+        "(a broker has those that it replicates; copy the others' too, unless offsets.topic.num.partitions is smaller)"
+    )
 
 
 def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool) -> None:

@@ -13,6 +13,7 @@ from muster_pipeline.__main__ import app
 from muster_pipeline.cli.causes import cause
 from muster_pipeline.cli.exits import Exit, worker_error
 from muster_pipeline.cli.reporting import status_name
+from muster_pipeline.cli.running import absent
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.transforms.settings import FoldSettings
@@ -245,6 +246,16 @@ def test_a_workers_error_is_one_line() -> None:
     )
     assert worker_error(dead) == "Python worker exited unexpectedly (crashed). Consider setting 'x'."
     assert worker_error("no such thing\n\n") == "no such thing"
+
+
+def test_log_partitions_that_a_folder_lacks_are_named(log: Path) -> None:
+    told = absent(SegmentInput.listed(str(log), "c"))
+    assert told is not None
+    assert told.startswith(
+        "log partitions 1, 2, 3, 4, 5, 6, 8, 9, 10, 11 and 37 more of 0 to 49 are not in this folder"
+    )
+    assert absent(SegmentInput(cluster="c", segments=dict.fromkeys(range(50), ()))) is None
+    assert absent(SegmentInput(cluster="c", segments=dict.fromkeys(range(60), ()))) is None
 
 
 def in_a_worker(last: str) -> str:
