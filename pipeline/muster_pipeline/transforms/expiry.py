@@ -13,7 +13,7 @@ import pyarrow as pa
 from muster_pipeline.schemas.gold import EXPIRY
 from muster_pipeline.transforms.arrays import NONE
 from muster_pipeline.transforms.classic_groups import ClassicState
-from muster_pipeline.transforms.consumer_groups import ConsumerState
+from muster_pipeline.transforms.consumer_state import ConsumerState
 from muster_pipeline.transforms.key_state import KeyState
 from muster_pipeline.transforms.keys import KeyNumbers
 from muster_pipeline.transforms.settings import FoldSettings

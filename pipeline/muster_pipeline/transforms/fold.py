@@ -7,7 +7,7 @@ live, or read back from bronze gives the same silver and gold.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from muster_pipeline.transforms.clock import Clock, Read, Wrong, minutes, with_c
 from muster_pipeline.transforms.commits import CommitFold, Effects
 from muster_pipeline.transforms.consumer_groups import ConsumerFold
 from muster_pipeline.transforms.expiry import UNKNOWN, GroupNow, classic_now, consumer_now, expiry_table
+from muster_pipeline.transforms.group_records import NO_RECORDS, GroupRecords
 from muster_pipeline.transforms.group_rows import GroupRows
 from muster_pipeline.transforms.key_state import KeyState
 from muster_pipeline.transforms.keys import KeyNumbers
@@ -52,39 +53,6 @@ class GroupDecoders:
     generations: Decode
     consumer_groups: Decode
     unknown: DecodeUnknown = _none_unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """Group records in log order: decoded rows, and (log offset, group) of those that could not be read."""
-
-    generations: list[dict[str, Any]]
-    consumer_groups: list[dict[str, Any]]
-    unread: list[tuple[int, str]]
-
-    def until(self, log_offset: int) -> tuple["_Group", "_Group"]:
-        """(those below the offset, the others)."""
-        parts = []
-        for wanted in (True, False):
-            parts.append(
-                _Group(
-                    generations=[one for one in self.generations if (one["log_offset"] < log_offset) is wanted],
-                    consumer_groups=[one for one in self.consumer_groups if (one["log_offset"] < log_offset) is wanted],
-                    unread=[one for one in self.unread if (one[0] < log_offset) is wanted],
-                )
-            )
-        return parts[0], parts[1]
-
-    def joined(self, later: "_Group") -> "_Group":
-        """Both, one after the other."""
-        return _Group(
-            generations=self.generations + later.generations,
-            consumer_groups=self.consumer_groups + later.consumer_groups,
-            unread=self.unread + later.unread,
-        )
-
-
-_NO_GROUP: Final = _Group(generations=[], consumer_groups=[], unread=[])
 
 
 class Fed(NamedTuple):
@@ -118,7 +86,7 @@ class PartitionFold:
         self._consumer = ConsumerFold(self._rows, self._names)
         self._held = RECORDS.empty_table()
         """Rows after a jump of the clock that nothing bears out yet; bounded by limits.CLOCK_WITNESSES."""
-        self._held_groups = _NO_GROUP
+        self._held_groups = NO_RECORDS
         self._unread: dict[str, int] = {}
         """Group -> log offset of its last record that could not be read, since it was told whole or deleted."""
         self.findings: list[Damage] = []
@@ -130,7 +98,7 @@ class PartitionFold:
         consumer_groups = self._decoders.consumer_groups(records)
         unknown = self._decoders.unknown(records)
         strange = [(one.damage.first_offset or 0, one.group_id) for one in unknown if one.group_id is not None]
-        groups = _Group(
+        groups = GroupRecords(
             generations=generations.rows.to_pylist(),
             consumer_groups=consumer_groups.rows.to_pylist(),
             unread=[*generations.unread, *consumer_groups.unread, *strange],
@@ -139,14 +107,14 @@ class PartitionFold:
         damages = sorted(found, key=lambda one: one.first_offset or 0)
         return Fed(self._timed(records, groups, is_end=False), tuple(damages))
 
-    def _timed(self, records: pa.Table, groups: _Group, *, is_end: bool) -> dict[str, pa.Table]:
+    def _timed(self, records: pa.Table, groups: GroupRecords, *, is_end: bool) -> dict[str, pa.Table]:
         """Fold the rows of which the clock is certain, and hold the others back."""
         if self._held.num_rows:
             records = pa.concat_tables([self._held, records.select(self._held.column_names)])
             groups = self._held_groups.joined(groups)
         read = self._clock.read(ints(records["append_timestamp_ms"]), is_end=is_end)
         ready = len(read.clock_ms)
-        self._held, self._held_groups = records.slice(ready), _NO_GROUP
+        self._held, self._held_groups = records.slice(ready), NO_RECORDS
         if ready < records.num_rows:
             groups, self._held_groups = groups.until(records["log_offset"][ready].as_py())
             records = records.slice(0, ready)
@@ -155,7 +123,7 @@ class PartitionFold:
             groups = self._note(read, log_offsets, groups)
         return self._fold(records, log_offsets, read.clock_ms, groups)
 
-    def _note(self, read: Read, log_offsets: Ints, groups: _Group) -> _Group:
+    def _note(self, read: Read, log_offsets: Ints, groups: GroupRecords) -> GroupRecords:
         """Keep what is wrong with clocks; the group records with the clock's time where their own is wrong."""
         for one in read.wrong:
             if len(self.findings) < limits.CLOCK_FINDINGS_MAX:
@@ -173,13 +141,13 @@ class PartitionFold:
         def timed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [with_clock(one, clock[one["log_offset"]]) if one["log_offset"] in clock else one for one in records]
 
-        return _Group(
+        return GroupRecords(
             generations=timed(groups.generations),
             consumer_groups=timed(groups.consumer_groups),
             unread=groups.unread,
         )
 
-    def _fold(self, records: pa.Table, log_offsets: Ints, clock_ms: Ints, groups: _Group) -> dict[str, pa.Table]:
+    def _fold(self, records: pa.Table, log_offsets: Ints, clock_ms: Ints, groups: GroupRecords) -> dict[str, pa.Table]:
         silver, effects = self._commits.feed(records, clock_ms)
         made = {"commits": silver}
         made |= self._measured(effects, log_offsets, clock_ms)
@@ -194,7 +162,7 @@ class PartitionFold:
 
     def finish(self) -> dict[str, pa.Table]:
         """The rows that only the end of the log decides: the open minute, open stalls, open transactions, expiry."""
-        made = self._timed(self._held.slice(0, 0), _NO_GROUP, is_end=True)
+        made = self._timed(self._held.slice(0, 0), NO_RECORDS, is_end=True)
         last = self._ended()
         return made | {
             name: pa.concat_tables([made[name], rows]) if name in made else rows for name, rows in last.items()
