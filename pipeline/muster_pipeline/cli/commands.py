@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster_pipeline.cli.choices import LIVE, SUBMIT
-from muster_pipeline.cli.exits import Exit, failures_told, leave, say
+from muster_pipeline.cli.exits import Exit, leave, say
+from muster_pipeline.cli.failures import failures_told
 
 if TYPE_CHECKING:
     from muster_pipeline.cli.running import Run
