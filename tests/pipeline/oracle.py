@@ -19,6 +19,8 @@ LATER = (
     *("committed_leader_epoch", "metadata", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "key", "value"),
 )
 GROUP_FIRST = (*range(2, 24), 1000, 1001)
+TWO_NAMES = (5, 7, 8, 10, 13, 14, 16, 19, 21, 22)
+"""Types whose key has a member id or an expression, too (key schemas of Kafka's group coordinator)."""
 
 
 class Bytes:

@@ -41,10 +41,10 @@ def commits(draw: st.DrawFn) -> logs.Record:
 @st.composite
 def others(draw: st.DrawFn) -> logs.Record:
     """Named kinds with any value, unknown kinds with any key."""
-    kind = draw(st.sampled_from([2, 3, 4, 5, 6, 7, 8, 16, 1000, 1001, 9, 17, 999, 1002, -5]))
+    kind = draw(st.sampled_from([*range(2, 24), 1000, 1001, 24, 999, 1002, -5]))
     key = kind.to_bytes(2, "big", signed=True)
     if kind in oracle.GROUP_FIRST:
-        key += logs.text(draw(NAMES)) + (logs.text(draw(NAMES)) if kind in (5, 7, 8, 16) else b"")
+        key += logs.text(draw(NAMES)) + (logs.text(draw(NAMES)) if kind in oracle.TWO_NAMES else b"")
     else:
         key += draw(st.binary(max_size=40))
     return finish(draw, key, draw(st.one_of(st.none(), st.binary(max_size=300))))

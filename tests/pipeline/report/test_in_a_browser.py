@@ -29,7 +29,7 @@ FIGURES = {
     "balance": ["1 – 7", "4 – 4", "yes"],
     "whatif": ["recorded", "cooperative-sticky", "12", "1.5 s", "unknown"],
     "stalls": ["orders-0", "goes on", "4 min", "yes, proven"],
-    "expiry": ["4 committed offsets; 1 stay", "2025-06-16: 1 · 2025-06-17: 1", "idle", "empty group"],
+    "expiry": ["10 committed offsets; 7 stay", "2025-06-16: 1 · 2025-06-17: 1", "idle", "empty group"],
 }
 TABLES = {"quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
 DRAWN = ("lag", "rebalances", "churn", "expiry")

@@ -36,7 +36,7 @@ def write_log(root: Path, partitions: int = 3, segments: int = 2) -> dict[tuple[
             others = [
                 logs.Record(key=b"\x00\x02\x00\x01g", value=empty),
                 logs.Record(key=b"\x00\x02\x00\x01h", value=b"\x00\x09"),
-                logs.Record(key=b"\x00\x09??", value=None),
+                logs.Record(key=b"\x00\x18??", value=None),
             ]
             batches.append(logs.Batch(records=others))
             data = logs.log_of(batches, base)
