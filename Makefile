@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
-  test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
+  test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the sandbox; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
+	@echo "make lock, make sbom, make audit   what the image has: versions and hashes, as CycloneDX, and what is known against it"
 	@echo "make docs       the documents as pages with a search, in .cache/site"
 	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything, FORM=pure"
 
@@ -228,12 +229,25 @@ wheel: setup
 # The Dockerfile, with docker or buildah and a registry: make image BASE=python:3.11-slim TAG=muster:1 COMPILE=1
 BASE ?= python:3.11-slim
 TAG ?= muster:dev
-EXTRAS ?= coordinator,operator,cli
+LOCK ?= image
 
 image: wheel
+	cp -r operator/requirements dist/
 	@builder=$$(docker info >/dev/null 2>&1 && echo docker || command -v buildah) || \
 	  { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
-	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) dist
+	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg LOCK=$(LOCK) --tag $(TAG) dist
+
+# Exact versions and hashes of what the image has (docs/adr/0061); UPGRADE=1 takes the newest that pyproject.toml allows.
+lock: setup
+	$(BIN)/python -m tests.supply lock $(if $(UPGRADE),--upgrade)
+
+# What is in the image, as CycloneDX.
+sbom: setup
+	$(BIN)/python -m tests.supply sbom --lock $(LOCK) --out dist/muster-$(LOCK).cdx.json
+
+# Known vulnerabilities of what is locked. 2: the advisory data could not be had, nothing was judged.
+audit: setup
+	$(BIN)/python -m tests.supply audit
 
 # The summary names every test; the slowest are shown. A sandbox has no way out: what is downloaded is downloaded before.
 e2e: setup

@@ -86,7 +86,10 @@ def buildah(outside_a_sandbox: None, tmp_path: Path) -> Iterator[list[str]]:
 def context(folder: Path, target: distribution.Target) -> Path:
     """What `docker build` is given: our wheel with all it needs."""
     folder.mkdir()
-    needs = distribution.lock(target, distribution.requirements(distribution.project(), distribution.EXTRAS))
+    (folder / "requirements").mkdir()
+    for lock in distribution.LOCKS.glob("*.txt"):
+        shutil.copy(lock, folder / "requirements")
+    needs = distribution.hashed(distribution.locked(target, "image"), folder / "requirements")
     distribution.pip("download", "--no-deps", f"--dest={folder}", *target.switches(), *needs)
     distribution.wheel(folder)
     return folder

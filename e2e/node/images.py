@@ -1,7 +1,7 @@
 """The images of a run as OCI archives in `.cache/images/`, built without a registry and without a daemon.
 
     base     Debian's Python                                  (image_base)
-    needs    what our wheel needs for coordinator, operator, cli
+    needs    what our wheel needs for coordinator, operator, cli, as operator/requirements/image.txt locks it
     demo     what the demo's clients need beside that         (muster-demo only)
     app      our wheel
 
@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,15 +68,13 @@ class Images:
 def build(tools: Tools) -> Images:
     """All images for the current checkout; what is there already is not built again."""
     target, needs, below = _below()
-    every_extra = (*distribution.EXTRAS, *distribution.DEMO_EXTRAS)
-    with_demo = distribution.lock(target, distribution.requirements(distribution.project(), every_extra), needs)
-    demo = [each for each in with_demo if each not in needs]
+    demo = [pin for pin in distribution.locked(target, "demo") if pin not in needs]
 
     def make_app(root: Path) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             distribution.install(target, [distribution.wheel(Path(scratch))], root)
 
-    of_demo = _layer("demo", [target.python, *demo], lambda root: distribution.install(target, demo, root))
+    of_demo = _layer("demo", _content(target, demo), lambda root: distribution.install_locked(target, demo, root))
     app = _layer("app", [target.python, source_hash()], make_app)
     return Images(
         muster=_image(REPOSITORY, [*below, app], CONFIG),
@@ -94,12 +92,16 @@ def release(wheel: Path, name: str) -> Image:
     return _image(f"{REPOSITORY}-{name}", [*below, app], CONFIG)
 
 
-def _below() -> tuple[distribution.Target, list[str], list[Layer]]:
+def _content(target: distribution.Target, wanted: Sequence[distribution.Pin]) -> list[str]:
+    return [target.python, *(pin.line() for pin in wanted)]
+
+
+def _below() -> tuple[distribution.Target, list[distribution.Pin], list[Layer]]:
     """The image's Python, what our wheel needs there, and both as layers."""
     base_python = image_base.python_version()
     target = distribution.Target(python=base_python)
     base_packages = image_base.packages(image_base.roots(base_python))
-    needs = distribution.lock(target, distribution.requirements(distribution.project(), distribution.EXTRAS))
+    needs = distribution.locked(target, "image")
 
     def make_base(root: Path) -> None:
         image_base.unpack(base_packages, base_python, root)
@@ -109,9 +111,9 @@ def _below() -> tuple[distribution.Target, list[str], list[Layer]]:
 
     def make_needs(root: Path) -> None:
         distribution.environment(target, root)
-        distribution.install(target, needs, root)
+        distribution.install_locked(target, needs, root)
 
-    below = [_layer("base", base_packages, make_base), _layer("needs", [base_python, *needs], make_needs)]
+    below = [_layer("base", base_packages, make_base), _layer("needs", _content(target, needs), make_needs)]
     return target, needs, below
 
 
