@@ -31,6 +31,7 @@ from muster_coordinator.admin.status import (
     status_document,
 )
 from muster_coordinator.admin.stopped_entries import StoppedEntries
+from muster_coordinator.admin.users import Users
 from muster_coordinator.admin.view import AdminReplica, CertificateStatus
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
@@ -87,12 +88,26 @@ class AdminApi:
         self._balancing = Balancing(replica)
         self._controller_voters = ControllerVoters(replica)
         self._replication = Replication(replica)
+        self._users = Users(replica)
         self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         self._table = RouteTable(app, self.routes())
+        app.router.add_get("/v1/status", self.status)
+        app.router.add_get("/v1/partitions", self.partitions)
+        app.router.add_get("/v1/groups/{group:.+}", self.group)
+        app.router.add_post("/v1/drain", self.drain)
+        app.router.add_post("/v1/undrain", self.undrain)
+        app.router.add_post("/v1/transfer", self.transfer)
+        self._stopped_entries.add_to(app)
+        self._replacement.add_to(app)
+        self._balancing.add_to(app)
+        self._controller_voters.add_to(app)
+        self._replication.add_to(app)
+        self._users.add_to(app)
+        self._levels.add_to(app)
         return app
 
     def routes(self) -> tuple[Route, ...]:

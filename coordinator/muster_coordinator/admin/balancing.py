@@ -119,10 +119,10 @@ class Balancing:
         result: CommandResult = await answer_of(
             lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
         )
-        return _refusal_of(result)
+        return refusal_of(result)
 
 
-def _refusal_of(result: CommandResult) -> Refusal | None:
+def refusal_of(result: CommandResult) -> Refusal | None:
     match result.error:
         case Code.NONE:
             return None

@@ -1,25 +1,42 @@
 """`muster user`: the users of a cluster that authenticate by SCRAM: create, list, delete.
 
 The password is read from a terminal, from standard input or from a file, never from the command line, which others can
-read. Its iterations are made here; the cluster gets their result. What it does not do: users of PLAIN, which a
-listener's configuration has.
+read. Its iterations are made here; the cluster gets their result. `recover` is for when nobody can get in any more: it
+asks a replica's admin API, by its token (ADR 62). What it does not do: users of PLAIN, which a listener's configuration
+has.
 """
 
 import getpass
+import secrets
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
+from muster_coordinator.cli.admin_client import post_json
 from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.cluster import access
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import (
+    DEFAULT_ADMIN,
+    DEFAULT_BOOTSTRAP,
+    Admin,
+    AdminTimeout,
+    Bootstrap,
+    ClientConfig,
+    DevFolder,
+    Output,
+    Timeout,
+    TokenFile,
+)
 from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.security.limits import SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN
-from muster_coordinator.security.scram import ScramMechanism
+from muster_coordinator.security.scram import ScramMechanism, credential_of, salted_password, user_name_error
 
 app = typer.Typer(help="Create, list and delete users that authenticate by SCRAM.", no_args_is_help=True)
 
@@ -30,6 +47,9 @@ _LISTED = (
 )
 DEFAULT_MECHANISM = ScramMechanism.SHA_512.sasl_name
 ITERATIONS = 2 * SCRAM_ITERATIONS_MIN
+SALT_BYTES = 24
+COMMIT_TIMEOUT_S = 15.0
+"""Longer than a replica waits for a proposal's outcome."""
 
 Mechanism = Annotated[str, typer.Option("--mechanism", help="SCRAM-SHA-256 or SCRAM-SHA-512.")]
 
@@ -94,6 +114,42 @@ def delete(
         deletion = side.kafka.admin.UserScramCredentialDeletion(name, number)
         _alter(side, name, deletion, f"user {name} was not deleted")
     note(f"user {name} has no password for {mechanism} any more")
+
+
+@app.command("recover")
+def recover(
+    name: Annotated[str, typer.Argument(help="The user's name.")],
+    mechanism: Mechanism = DEFAULT_MECHANISM,
+    password_file: Annotated[
+        Path | None, typer.Option(help="Its first line is the password. Default: asked for, or standard input.")
+    ] = None,
+    admin: Admin = DEFAULT_ADMIN,
+    token_file: TokenFile = None,
+    dev: DevFolder = None,
+    timeout: AdminTimeout = COMMIT_TIMEOUT_S,
+) -> None:
+    """Create a user, or give one another password, when no administrator can get in: through a replica's admin API."""
+    kind = ScramMechanism(_number(mechanism))
+    error = user_name_error(name)
+    if error is not None:
+        raise CliError(Exit.USAGE, error)
+    addresses, token = access(admin, token_file, dev)
+    password = _password(password_file)
+    salt = secrets.token_bytes(SALT_BYTES)
+    made = credential_of(kind, salted_password(kind, password, salt, ITERATIONS), salt, ITERATIONS)
+    body = {
+        "mechanism": mechanism,
+        "iterations": ITERATIONS,
+        "salt": b64encode(made.salt).decode(),
+        "stored_key": b64encode(made.stored_key).decode(),
+        "server_key": b64encode(made.server_key).decode(),
+    }
+    address = addresses[0].strip()
+    status, answer = post_json(address, f"/v1/users/{quote(name, safe='')}/scram", token, timeout, body)
+    if status != 200:
+        code = Exit.UNREACHABLE if status == 503 else Exit.REFUSED
+        raise CliError(code, f"user {name} was not changed: {answer.get('message', f'HTTP {status}')}")
+    note(f"user {name} has a password for {mechanism}")
 
 
 def _alter(side: KafkaSide, name: str, alteration: Untyped, what: str) -> None:
