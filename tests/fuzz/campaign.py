@@ -1,5 +1,7 @@
 """Many inputs, one after the other, counted by (API, version): `Campaign(seed).run(inputs)`."""
 
+import gc
+import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +36,12 @@ PROPOSING = frozenset(
 SERVED = [(api, v) for api, served in sorted(VERSIONS.items()) for v in range(served.min, served.max + 1)]
 
 
+def rss_bytes() -> int:
+    """Of this process, after everything that nobody refers to is gone."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 class Campaign:
     """A replica, or one after the other, and what they are given."""
 
@@ -44,6 +52,8 @@ class Campaign:
         self.given: Counter[tuple[int, int]] = Counter()
         self.decoded: Counter[tuple[int, int]] = Counter()
         self.proposed: Counter[tuple[int, int]] = Counter()
+        self.rss_bytes: list[int] = []
+        """At the end of each replica's life, when it is forgotten."""
 
     def run(self, inputs: int, life: int | None = None) -> None:
         """`inputs` frames; the last one is shown when something fails. After `life` of them another replica follows.
@@ -53,6 +63,8 @@ class Campaign:
         for number, (api, version, frame) in zip(range(inputs), self._frames(), strict=False):
             if life is not None and number and number % life == 0:
                 self._end()
+                del self.target
+                self.rss_bytes.append(rss_bytes())
                 self.target = Target(f"{self.seed} from {number} on")
             try:
                 outcome = self.target.give(frame)

@@ -2,7 +2,9 @@
 
 `give(frame)` hands a frame to a connection as a socket would, lets everything settle, and says what became of it. A
 contained error (`ports.Notice`), an exception on the loop, or a state that a checkpoint or a restart does not give back
-is a failure of the product. `check` asks everything about everything, and restores a checkpoint; `restart` replays.
+is a failure of the product. Who sends it has shown who it is, by PLAIN, so requests of SASL are about a session that
+there is; nobody ever becomes somebody else. `check` asks everything about everything, and restores a checkpoint;
+`restart` replays.
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from muster_coordinator.groups.requests import Protocol as Listed
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP
 from muster_coordinator.replica.partitions.surface import partition_of
+from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.connection import Connection, State
 from muster_coordinator.wire.versions import Api
 
@@ -22,12 +25,21 @@ from tests.fuzz.sane import MEMBERS_META, TOPICS, Known
 from tests.made_settings import api_settings, shard_config
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
+from tests.wire.kio_entities import encode_request
 
 PARTITIONS = 3
 SETTLE_MS = 4
 """A WAL write and its sync, and the answer, on the virtual disk."""
 SEATS = 6
 CHECK_EVERY = 4_000
+OFFERED = ListenerSasl(
+    mechanisms=("PLAIN", "SCRAM-SHA-256"), reauth_ms={"PLAIN": 60_000}, plain_users={"bob": "canary-bob"}
+)
+LOGIN = (
+    encode_request(Api.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, 1, "c"),
+    encode_request(Api.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0bob\0canary-bob"}, 2, "c"),
+)
+PRINCIPAL = "User:bob"
 
 
 class Outcome(NamedTuple):
@@ -90,7 +102,15 @@ class Target:
                 heartbeat_at_once=self.dispatcher.heartbeat_at_once,
                 wake=_nothing,
                 notice=self._noticed,
+                authenticated=False,
+                sasl=SaslSession(OFFERED),
             )
+            for frame in LOGIN:
+                self._connection.receive(frame)
+            self._connection.take()
+            self._connection.note_unsent(0)
+            assert self._connection.state is State.READY
+        assert self._connection.principal == PRINCIPAL
         return self._connection
 
     def _written(self) -> int:

@@ -17,6 +17,8 @@ INPUTS = int(os.environ.get("MUSTER_FUZZ_INPUTS", "300000"))
 CAMPAIGNS = 4
 LIVES = 3
 """Replicas of a campaign, one after the other; of the first campaign it is one, which then has 8,000 groups."""
+GROWTH_BYTES_MAX = 48 * 1024 * 1024
+"""Of this process from the end of one replica to the end of the next: what an allocator keeps, not what was sent."""
 ENOUGH = 50
 """Inputs of one (API, version) that its shares are judged by."""
 
@@ -27,6 +29,9 @@ def test_a_campaign(number: int, record_testsuite_property: Any) -> None:
     campaign = Campaign(number)
     inputs = INPUTS // CAMPAIGNS
     campaign.run(inputs, inputs if number == 0 else inputs // LIVES)
+    if number:
+        first, *others = campaign.rss_bytes
+        assert max(others) - first < GROWTH_BYTES_MAX
     record_testsuite_property(f"inputs of campaign {number}", campaign.given.total())
     for api, version in SERVED:
         given = campaign.given[api, version]
