@@ -14,6 +14,10 @@ OFF = re.compile(
     r"|_create_unverified_context"
     r"|endpoint\.identification\.algorithm[\"']?\s*[=:,]\s*[\"']?(?:none\b|[\"']|$)"
     r"|enable\.ssl\.certificate\.verification[\"']?\s*[=:,]\s*[\"']?(?i:false)"
+    r"|verify_(?:signature|mode)[\"']?\s*[=:]\s*(?:False|0\b|ssl\.VerifyMode\.CERT_NO)"
+    r"|(?:--no-check-certificate|--insecure-skip-tls-verify|GIT_SSL_NO_VERIFY|PYTHONHTTPSVERIFY=0)"
+    r"|(?:--trusted-host|trusted-host\s*=|strict-ssl\s*=?\s*false|NODE_TLS_REJECT_UNAUTHORIZED)"
+    r"|insecureSkipVerify\s*:\s*true"
     r"|InsecureSkipVerify\s*[:=]\s*true"
     r"|rejectUnauthorized\s*:\s*false"
     r"|\bcurl\b.*\s(?:-\w*k\w*|--insecure)\s",
@@ -24,6 +28,7 @@ MAY = {
     "coordinator/muster_coordinator/runtime/tls_store.py": "a server that asks clients for no certificate",
     "tests/cli/test_client_properties.py": "a client that asks for it is refused",
     "tests/tidy/test_verification.py": "says what is looked for",
+    "tests/security/test_oauth.py": "reads a token of its own",
 }
 ATTACKERS = "tests/attackers/"
 
@@ -56,6 +61,13 @@ def test_no_verification_is_switched_off() -> None:
         '"enable.ssl.certificate.verification": "false"',
         "&tls.Config{InsecureSkipVerify: true}",
         "curl -sk https://localhost",
+        "context.verify_mode = 0",
+        'jwt.decode(text, options={"verify_signature": False})',
+        "tlsConfig:\n  insecureSkipVerify: true",
+        "pip install --trusted-host 127.0.0.1 x",
+        "wget --no-check-certificate https://localhost",
+        "enable.ssl.certificate.verification=false",
+        "ssl_check_hostname=False",
     ],
 )
 def test_each_way_to_switch_it_off_is_found(line: str) -> None:
