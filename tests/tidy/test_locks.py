@@ -91,7 +91,7 @@ def test_a_good_lock_has_no_fault() -> None:
         GOOD.replace("rich", "poor"),
         GOOD.replace(" \\\n    --hash=sha256:" + "a" * 64, ""),
         GOOD.replace("==", ">="),
-        "--index-url http://127.0.0.1/simple\n" + GOOD,
+        "--find-links wheels\n" + GOOD,
         GOOD + "left @ file:///left.whl\n",
     ],
 )
