@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -30,6 +30,7 @@ help:
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
+	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
@@ -108,6 +109,10 @@ changes: setup
 # Each level of quotas holds a Java producer and a Java consumer for a minute; `make test` has a short form.
 quotas: setup
 	MUSTER_QUOTAS=whole $(PYTEST) tests/integration/test_quotas.py -s
+
+# An open cluster of the release before becomes closed step by step, and back at each, under four clients.
+closing: setup
+	MUSTER_CLOSING=whole $(PYTEST) tests/releases/test_open_to_closed.py -s
 
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s
