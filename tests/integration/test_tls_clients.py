@@ -156,6 +156,67 @@ def test_a_name_that_the_certificate_lacks_lets_nobody_in(encrypted: Encrypted) 
             member.dispose()
 
 
+class Impostor:
+    """Listens where clients are told that the broker is, with a certificate of the same CA for another host."""
+
+    def __init__(self, folder: Path) -> None:
+        crt, key = ROOT.issue("impostor", ("127.0.0.2",)).write(folder)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(crt, key)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._socket.getsockname()[1])
+        self.refused = 0
+        self.heard = b""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                line = self._socket.accept()[0]
+            except OSError:
+                return
+            line.settimeout(10)
+            try:
+                with self._context.wrap_socket(line, server_side=True) as tls:
+                    self.heard += tls.recv(1)
+                    self.refused += 1
+            except OSError:  # an alert, or an end in the middle of the handshake
+                self.refused += 1
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(20)
+
+
+def test_an_impostor_at_an_advertised_address_hears_nothing(tmp_path: Path) -> None:
+    """The bootstrap address is the broker's own and is verified; where it says that it is, somebody else answers."""
+    impostor = Impostor(tmp_path / "impostor")
+    crt, key = ROOT.issue("server", ("127.0.0.1",)).write(tmp_path)
+    (tmp_path / "ca.crt").write_text(ROOT.pem)
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:SSL",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{impostor.port}",
+        "ssl.keystore.certificate.chain": str(crt),
+        "ssl.keystore.key": str(key),
+    }
+    try:
+        with MusterCluster(tmp_path / "data", replicas=1, partitions=1, settings=settings) as cluster:
+            for client in CLIENTS:
+                before = impostor.refused
+                bootstrap, ca = cluster.bootstrap, str(tmp_path / "ca.crt")
+                member = Member(client, bootstrap=bootstrap, ca=ca, group=client, topics=["t"])
+                try:
+                    wait_until(f"{client} has tried", lambda before=before: impostor.refused > before, 60)
+                    assert not member.assigned
+                finally:
+                    member.dispose()
+        assert impostor.heard == b""
+    finally:
+        impostor.close()
+
+
 def test_a_broker_whose_certificate_lacks_its_advertised_name_does_not_start(
     encrypted: Encrypted, tmp_path: Path
 ) -> None:
