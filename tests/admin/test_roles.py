@@ -53,6 +53,7 @@ TABLE = {
     "POST /v1/skip": Role.ADMIN,
     "POST /v1/replicas/{broker}/replace": Role.ADMIN,
     "POST /v1/controller/voters": Role.ADMIN,
+    "POST /v1/users/{name}/scram": Role.ADMIN,
     "POST /v1/replication-factor": Role.ADMIN,
 }
 ROOT = Authority()
@@ -166,7 +167,7 @@ def with_tokens(folder: Path) -> Callable[[AsyncLoop], Served]:
 def concrete(route: str) -> tuple[str, str]:
     """A request of this route that does no more than it must: its body is none that a change would be made of."""
     method, _, path = route.partition(" ")
-    return method, path.replace("{group}", "7").replace("{broker}", "1")
+    return method, path.replace("{group}", "7").replace("{broker}", "1").replace("{name}", "alice")
 
 
 @pytest.mark.parametrize("route", TABLE)

@@ -95,19 +95,6 @@ class AdminApi:
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         self._table = RouteTable(app, self.routes())
-        app.router.add_get("/v1/status", self.status)
-        app.router.add_get("/v1/partitions", self.partitions)
-        app.router.add_get("/v1/groups/{group:.+}", self.group)
-        app.router.add_post("/v1/drain", self.drain)
-        app.router.add_post("/v1/undrain", self.undrain)
-        app.router.add_post("/v1/transfer", self.transfer)
-        self._stopped_entries.add_to(app)
-        self._replacement.add_to(app)
-        self._balancing.add_to(app)
-        self._controller_voters.add_to(app)
-        self._replication.add_to(app)
-        self._users.add_to(app)
-        self._levels.add_to(app)
         return app
 
     def routes(self) -> tuple[Route, ...]:
@@ -124,6 +111,7 @@ class AdminApi:
             *self._balancing.routes(),
             *self._controller_voters.routes(),
             *self._replication.routes(),
+            *self._users.routes(),
             *self._levels.routes(),
         )
 

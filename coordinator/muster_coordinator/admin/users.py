@@ -17,11 +17,13 @@ from aiohttp import web
 from muster_coordinator.admin.balancing import refusal_of
 from muster_coordinator.admin.calls import answer_of
 from muster_coordinator.admin.replacement import NOT_FORMED, Refusal, refused
+from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, NewScramCredential, SetScramCredential
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.security.limits import SCRAM_SECRET_BYTES
+from muster_coordinator.security.roles import Role
 from muster_coordinator.security.scram import ScramCredential, ScramMechanism, credential_error, user_name_error
 
 FIELDS = frozenset({"mechanism", "iterations", "salt", "stored_key", "server_key"})
@@ -64,8 +66,8 @@ class Users:
     def __init__(self, replica: AdminReplica) -> None:
         self._replica = replica
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_post("/v1/users/{name:.+}/scram", self.set)
+    def routes(self) -> tuple[Route, ...]:
+        return (Route("POST", "/v1/users/{name:.+}/scram", Role.ADMIN, self.set),)
 
     async def set(self, request: web.Request) -> web.StreamResponse:
         """Answers when the credential is committed; this replica may apply it a moment later."""
