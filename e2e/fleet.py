@@ -57,6 +57,8 @@ def install_operator(node: Description, *words: str, wait: bool = True) -> Clien
     values = {"image.repository": repository, "image.tag": tag}  # as in the README: neither install undoes the other
     sets = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     chart = str(paths.ROOT / "charts" / "muster")
+    if not any("watchNamespaces" in word for word in words):
+        words = ("--set=clusterWide=true", *words)
     waits = ("--wait", "--timeout=120s") if wait else ()
     client.helm("upgrade", "--install", "muster", chart, "--create-namespace", *sets, *words, *waits, timeout_s=140)
     return client
@@ -77,6 +79,8 @@ class Cluster:
     replicas: int = 3
     tokens: list[str] = field(default_factory=list, compare=False, repr=False)
     """The admin token once it was read: reading it for every question would cost more than the question."""
+    access: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """What clients of a secured cluster are set to, in librdkafka's words."""
 
     @classmethod
     def create(cls, client: Client, name: str = CLUSTER, **spec: Any) -> "Cluster":
@@ -170,7 +174,7 @@ class Cluster:
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create it unless it is there, and wait until every partition has a leader."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **self.access})
         try:
             admin.create_topics([NewTopic(name, partitions, -1)], operation_timeout=20)[name].result(25)
         except KafkaException as error:

@@ -30,6 +30,7 @@ GOLDEN = Path(__file__).with_name("golden")
 VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
 PROMETHEUS = "--api-versions=monitoring.coreos.com/v1"
 IMAGE = ("--set", "image.repository=registry.example.com/muster")
+WIDE = "--set=clusterWide=true"
 OLD_VERSION = "0.0.9"
 
 
@@ -85,6 +86,8 @@ def test_every_golden_file_has_its_values() -> None:
         ("image.digest=abc", "at '/image/digest': 'abc' does not match pattern"),
         ("image.pullPolicy=Sometimes", "at '/image/pullPolicy': value must be one of"),
         ("watchNamespaces={Bad_Name}", "at '/watchNamespaces/0'"),
+        ("clusterWide=perhaps", "at '/clusterWide': value must be one of"),
+        ("clusterWide=true,watchNamespaces={shop}", "clusterWide=true and watchNamespaces exclude each other"),
         ("logLevel=loud", "value must be one of 'debug', 'info', 'warning', 'error'"),
         (
             "image.repository=",
@@ -209,21 +212,44 @@ def cluster_wide(client: Client) -> set[str]:
 
 def test_a_second_cluster_wide_release_is_refused_in_words(cluster: Client, tmp_path: Path) -> None:
     """Also beside a release of before; and what was cluster-wide stays so through upgrade and rollback."""
-    cluster.helm("install", "first", str(binding_as_before(tmp_path)), "--create-namespace", *IMAGE)
+    chart = str(binding_as_before(tmp_path))
+    cluster.helm("install", "first", chart, "--create-namespace", *IMAGE, WIDE)
     assert cluster_wide(cluster) == {"first-muster-operator"}
     cluster.helm("upgrade", "first", str(CHART), *IMAGE)
     assert cluster_wide(cluster) == {"muster-operator"}
     words = "release first in namespace muster serves all namespaces already"
     for place in (cluster, cluster.within("shop")):
         with pytest.raises(Refused, match=words):
-            place.helm("install", "second", str(CHART), *IMAGE, "--set=crds.install=false")
+            place.helm("install", "second", str(CHART), *IMAGE, WIDE, "--set=crds.install=false")
         with pytest.raises(Refused, match="belong to release first|" + words):
-            place.helm("install", "second", str(CHART), *IMAGE)
+            place.helm("install", "second", str(CHART), *IMAGE, WIDE)
     cluster.helm("rollback", "first", "1")
     assert cluster_wide(cluster) == {"first-muster-operator"}
     cluster.helm("upgrade", "first", str(CHART), *IMAGE)
     cluster.helm("upgrade", "first", str(CHART), *IMAGE, "--set=logLevel=debug")
     assert cluster_wide(cluster) == {"muster-operator"}
+
+
+def served_by(cluster: Client, release: str) -> str:
+    """What its operator watches; "" is everything."""
+    (container,) = cluster.read("deployment", f"{release}-muster-operator")["spec"]["template"]["spec"]["containers"]
+    said = {one["name"]: one.get("value", "") for one in container["env"]}
+    return str(said["MUSTER_OPERATOR_NAMESPACES"])
+
+
+def test_a_new_release_serves_its_own_namespace_and_one_that_is_there_what_it_did(cluster: Client) -> None:
+    """New: a Role where it is installed, and nothing cluster-wide. Upgraded without a word: as before, both ways."""
+    cluster.helm("install", "small", str(CHART), "--create-namespace", *IMAGE)
+    assert (served_by(cluster, "small"), cluster_wide(cluster)) == ("muster", set())
+    assert cluster.read("role", "small-muster-operator")["metadata"]["namespace"] == "muster"
+    cluster.helm("upgrade", "small", str(CHART), *IMAGE, "--set=logLevel=debug")
+    assert (served_by(cluster, "small"), cluster_wide(cluster)) == ("muster", set())
+    cluster.helm("upgrade", "small", str(CHART), *IMAGE, WIDE)
+    assert (served_by(cluster, "small"), cluster_wide(cluster)) == ("", {"muster-operator"})
+    cluster.helm("upgrade", "small", str(CHART), *IMAGE)
+    assert (served_by(cluster, "small"), cluster_wide(cluster)) == ("", {"muster-operator"})
+    cluster.helm("upgrade", "small", str(CHART), *IMAGE, "--set=clusterWide=false")
+    assert (served_by(cluster, "small"), cluster_wide(cluster)) == ("muster", set())
 
 
 def test_two_releases_in_one_namespace(cluster: Client) -> None:

@@ -123,6 +123,16 @@ ADMIN_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 ADMIN_REDIRECTS_MAX: Final = 3
 ADMIN_CONNECTIONS_MAX: Final = 100
 
+# Certificates.
+CERTIFICATE_BACKDATE_MS: Final = 300_000
+"""A certificate of ours is valid from this time before it was made: clocks differ."""
+CERTIFICATE_BYTES_MAX: Final = 256 * 1024
+"""Longest value of a Secret that is read as certificates or a key."""
+CERTIFICATES_MAX: Final = 100
+"""Certificates of one PEM text that are read."""
+CERTIFICATE_EXPIRES_DAYS: Final = 14
+"""A certificate that others have to renew is warned about from this many days on."""
+
 # Status and Events.
 LAG_BAND_HELD_MS: Final = 60_000
 """A change of lag alone is written once lag has been in another band (0, then powers of four) for this time."""

@@ -44,6 +44,15 @@ FINALIZER: Final = "muster.dev/kafka"
 HELD_ANNOTATION: Final = "muster.dev/held-partition"
 """On a ConsumerGroup's StatefulSet while a pause holds its roll-out: the `partition` that it had before."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
+PEERS_ANNOTATION: Final = "muster.dev/peer-security"
+"""On a coordinator's pod: how it dials its peers and, behind a comma, what it accepts besides. Absent: none."""
+ROTATE_PEERS_ANNOTATION: Final = "muster.dev/rotate-peer-secret"
+"""On a CoordinatorCluster: a new text makes a new peer secret. On the Secret: the text that it was made for."""
+ROTATE_CA_ANNOTATION: Final = "muster.dev/rotate-ca"
+"""On a CoordinatorCluster: a new text makes successors of the operator's CAs. On a CA's Secret: the text that the last
+one was made for."""
+OVERLAP_ANNOTATION: Final = "muster.dev/rotated-at-ms"
+"""On the peer secret's Secret while the one before is valid too: when the new one was made."""
 
 CLIENT_PORT: Final = 9092
 PEER_PORT: Final = 9093
@@ -55,6 +64,14 @@ LEASE_NAME: Final = "muster-operator"
 CLAIM_NAME: Final = "muster-operator-namespace"
 """The Lease that decides which release serves the namespace that it is in."""
 TOKEN_KEY: Final = "token"
+PEER_KEY: Final = "secret"
+PASSWORD_KEY: Final = "password"
+USERNAME_KEY: Final = "username"
+OPERATOR_USER: Final = "muster-operator"
+"""The operator's own user in each cluster with SCRAM: made with the cluster, and a super user."""
+CERTIFICATE_KEY: Final = "tls.crt"
+PRIVATE_KEY: Final = "tls.key"
+CA_KEY: Final = "ca.crt"
 
 
 def selector(*, component: str, instance: str) -> dict[str, str]:
@@ -97,6 +114,40 @@ def identity(cluster: str) -> str:
 
 def token_secret(cluster: str) -> str:
     return f"{cluster}-admin-token"
+
+
+def peer_secret(cluster: str) -> str:
+    return f"{cluster}-peer-secret"
+
+
+def cluster_ca(cluster: str) -> str:
+    """The Secret with the CA that issues the certificates of listeners and peers, with its key."""
+    return f"{cluster}-cluster-ca"
+
+
+def clients_ca(cluster: str) -> str:
+    """The Secret with the CA that issues clients' certificates, with its key."""
+    return f"{cluster}-clients-ca"
+
+
+def ca_certificates(authority: str) -> str:
+    """The Secret with what is to be trusted of a CA, `ca.crt`, and no key: for clients."""
+    return f"{authority}-cert"
+
+
+def server_certificate(cluster: str) -> str:
+    """The Secret with the certificate of listeners and peers that is of the operator's CA."""
+    return f"{cluster}-server-cert"
+
+
+def listener_certificate(cluster: str, listener: str) -> str:
+    """The Secret, and cert-manager's Certificate, of one listener."""
+    return f"{cluster}-{listener}-tls"
+
+
+def operator_user(cluster: str) -> str:
+    """The Secret with the password of the operator's own user."""
+    return f"{cluster}-operator-user"
 
 
 def external_service(cluster: str, listener: str, ordinal: int) -> str:

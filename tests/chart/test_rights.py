@@ -90,4 +90,4 @@ def test_a_whole_life_lists_no_secret() -> None:
 
     asked = {verb for verb, kind, _ in run(scene()).fake.calls if kind == "Secret"}
     assert asked
-    assert asked <= {"get", "create", "secret_value"}
+    assert asked <= {"get", "create", "patch", "delete", "secret_value"}

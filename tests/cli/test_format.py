@@ -12,7 +12,7 @@ from muster_coordinator.replica.bootstrap.first_users import (
     load_first_users,
     remove_first_users,
 )
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, store_cluster
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, load_cluster, store_cluster
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.security.scram import ScramMechanism, credential_of, salted_password
 
@@ -61,6 +61,19 @@ def test_a_folder_that_belongs_to_a_cluster_is_refused(config: Path) -> None:
     store_cluster(OsDisk(str(config.parent / "data")), Phase.PREPARED, record)
     with pytest.raises(CliError, match="muster user create"):
         format_folder(config, add_scram=["SCRAM-SHA-512=[name=a,password=x]"])
+
+
+def test_a_folder_that_belongs_to_a_cluster_is_taken_when_that_is_said(config: Path) -> None:
+    """Its log decides whether they are made: only if there never were any (`controller.scram_credentials`)."""
+    (config.parent / "data").mkdir()
+    disk = OsDisk(str(config.parent / "data"))
+    record = ClusterRecord("AbCdEfGhIjKlMnOpQrStUv", (Voter(BrokerId(0), b"u" * 16),), 4, b"o" * 16)
+    store_cluster(disk, Phase.PREPARED, record)
+    format_folder(config, add_scram=["SCRAM-SHA-512=[name=a,password=x]"], even_if_formed=True)
+    command = load_first_users(disk)
+    assert command is not None
+    assert [one.user for one in command.credentials] == ["a"]
+    assert load_cluster(disk) == (Phase.PREPARED, record)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 muster-operator
 {{- end }}
 
+{{- /* "true" if the release serves all namespaces. With `auto` a release that is there goes on as it was: what it serves
+is in its Deployment, since a role may be somebody else's. `helm template` sees no cluster, so `auto` is namespaced. Whoever upgrades with
+`--reuse-values` has no such value: that is `auto`, too. */ -}}
+{{- define "muster.clusterWide" -}}
+{{- $asked := toString .Values.clusterWide -}}
+{{- if and (eq $asked "true") .Values.watchNamespaces -}}
+{{- fail "clusterWide=true and watchNamespaces exclude each other: unset one" -}}
+{{- end -}}
+{{- if eq $asked "true" -}}
+true
+{{- else if and (ne $asked "false") (not .Values.watchNamespaces) -}}
+{{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "muster.fullname" .) -}}
+{{- $marks := default (dict) (dig "metadata" "annotations" (dict) (default (dict) $live)) -}}
+{{- if and $live (eq (get $marks "meta.helm.sh/release-name") .Release.Name) -}}
+{{- $served := "all" -}}
+{{- range $container := $live.spec.template.spec.containers -}}
+{{- range $one := $container.env -}}
+{{- if eq $one.name "MUSTER_OPERATOR_NAMESPACES" -}}
+{{- $served = default "all" (get $one "value") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $served "all" -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Namespaces that the release serves, as {"names": [...]}; none: all of them. */ -}}
+{{- define "muster.namespaces" -}}
+{{- $names := .Values.watchNamespaces -}}
+{{- if include "muster.clusterWide" . -}}
+{{- $names = list -}}
+{{- else if not $names -}}
+{{- $names = list .Release.Namespace -}}
+{{- end -}}
+{{- dict "names" $names | toJson -}}
+{{- end }}
+
 {{- /* Refuses, in words, a second release that serves all namespaces. `helm template` sees no cluster; without Helm the
 operators themselves find out (docs/operator.md, "Several releases"). */ -}}
 {{- define "muster.onlyClusterWide" -}}
@@ -47,7 +87,7 @@ operators themselves find out (docs/operator.md, "Several releases"). */ -}}
 {{- $namespace := get $marks "meta.helm.sh/release-namespace" -}}
 {{- if not (and (eq $release .Release.Name) (eq $namespace .Release.Namespace)) -}}
 {{- $who := ternary (printf "release %s in namespace %s" $release $namespace) "an operator that Helm did not install" (ne $release "") -}}
-{{- fail (printf "%s serves all namespaces already (ClusterRoleBinding %s); set watchNamespaces, or uninstall it first" $who (include "muster.clusterWideBinding" .)) -}}
+{{- fail (printf "%s serves all namespaces already (ClusterRoleBinding %s); set watchNamespaces or clusterWide=false, or uninstall it first" $who (include "muster.clusterWideBinding" .)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

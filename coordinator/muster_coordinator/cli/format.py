@@ -2,8 +2,9 @@
 
 Kafka's `kafka-storage format --add-scram`: a cluster whose listeners all ask who a client is needs a first
 administrator. It takes the folder's lock, so the server must be stopped, and refuses a folder that belongs to a cluster
-already; there, `muster user create` does it. One replica of a new cluster is enough. What it does not do: start
-anything, or form a cluster.
+already, unless `--even-if-formed`: a cluster that was open and is to ask its clients gets its first administrator by
+that, since nobody can make one through a listener that asks. One replica is enough. What it does not do: start
+anything, form a cluster, or change the users of one that has, or had, any.
 """
 
 import os
@@ -32,6 +33,13 @@ def format_folder(
             "may be repeated. ${env:NAME} stands for a variable of the environment.",
         ),
     ],
+    even_if_formed: Annotated[
+        bool,
+        typer.Option(
+            "--even-if-formed",
+            help="Take a folder that belongs to a cluster too: the users are made if that cluster never had any.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare the empty data folder of a new cluster's replica, with the cluster's first users."""
     try:
@@ -39,17 +47,19 @@ def format_folder(
     except ConfigError as error:
         raise CliError(Exit.USAGE, str(error)) from None
     try:
-        users = give_first_users(settings.data_dir, add_scram)
+        users = give_first_users(settings.data_dir, add_scram, even_if_formed=even_if_formed)
     except (Corruption, EnvironmentFault, UnsupportedFormat, OSError) as error:
         raise CliError(Exit.REFUSED, str(error)) from error
     if users is None:
         raise CliError(Exit.REFUSED, f"{settings.data_dir} belongs to a cluster already: use muster user create")
-    note(f"{settings.data_dir} is ready; the cluster begins with {', '.join(users)}")
+    when = ", if it never had users" if even_if_formed else ""
+    note(f"{settings.data_dir} is ready; the cluster begins with {', '.join(users)}{when}")
 
 
-def give_first_users(folder: Path, texts: list[str]) -> list[str] | None:
-    """The users that the cluster begins with which this data folder will form; None: it belongs to one already. Raises
-    CliError for a text that cannot be meant, and what the folder raises."""
+def give_first_users(folder: Path, texts: list[str], *, even_if_formed: bool = False) -> list[str] | None:
+    """The users that the cluster begins with which this data folder will form; None: it belongs to one already, unless
+    `even_if_formed`: then they are made if that cluster never had users. Raises CliError for a text that cannot be
+    meant, and what the folder raises."""
     from muster_coordinator.controller.commands import FirstScramCredentials, NewScramCredential
     from muster_coordinator.properties import PropertiesError, with_environment
     from muster_coordinator.replica.bootstrap.first_users import store_first_users
@@ -81,7 +91,7 @@ def give_first_users(folder: Path, texts: list[str]) -> list[str] | None:
     lock = FolderLock(folder)
     try:
         disk = OsDisk(str(folder))
-        if load_cluster(disk)[1] is not None:
+        if load_cluster(disk)[1] is not None and not even_if_formed:
             return None
         secret = secrets.token_bytes(SCRAM_SECRET_BYTES)
         store_first_users(disk, FirstScramCredentials(credentials=tuple(made), secret=secret))

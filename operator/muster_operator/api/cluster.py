@@ -30,6 +30,18 @@ from muster_operator.api.pod import (
 from muster_operator.api.quantity import QUANTITY_TEXT, bytes_of
 from muster_operator.api.releases import VERSION_TEXT
 from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, choice, immutable
+from muster_operator.api.security import (
+    LISTENER_RULES,
+    NONE,
+    SCRAM,
+    SPEC_RULES,
+    TLS,
+    Authorization,
+    Certificates,
+    ListenerAuthentication,
+    ListenerTls,
+    Peers,
+)
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
@@ -111,6 +123,7 @@ class Listener:
                 listener.type == "nodePort" or (listener.node_port_base is None and listener.advertised_host is None)
             ),
         ),
+        *LISTENER_RULES,
     )
 
     name: str = spec_field(
@@ -177,6 +190,40 @@ class Listener:
         " cluster's node port range (usually 30000-32767).",
     )
 
+    tls: ListenerTls | None = spec_field(
+        Record(ListenerTls),
+        "Encrypts the listener. {}: by a certificate of the CA that the operator keeps for the cluster (Secret"
+        " NAME-cluster-ca-cert has `ca.crt` for clients). Absent: it is not encrypted.",
+    )
+    authentication: ListenerAuthentication | None = spec_field(
+        Record(ListenerAuthentication), "How clients show who they are. Absent: nobody is asked."
+    )
+
+    @property
+    def authenticates_by(self) -> str:
+        return self.authentication.type if self.authentication is not None else NONE
+
+    @property
+    def mechanism(self) -> str | None:
+        """Kafka's name of its SASL mechanism."""
+        return SCRAM.get(self.authenticates_by)
+
+    @property
+    def own_certificate(self) -> bool:
+        """Its certificate is of the operator's CA."""
+        return self.tls is not None and self.tls.secret_name is None and self.tls.issuer_ref is None
+
+    @property
+    def issued(self) -> bool:
+        """cert-manager makes its certificate."""
+        return self.tls is not None and self.tls.issuer_ref is not None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return transport if self.mechanism is None else f"SASL_{transport}"
+
     @property
     def node_port(self) -> int:
         """Of type nodePort: the port of pod 0."""
@@ -214,9 +261,9 @@ _LISTENERS: Final = ListOf(
     keys=("name",),
     rules=(
         Rule(
-            cel="self.exists_one(listener, listener.type == 'internal')",
-            message="`listeners` must hold exactly one of type `internal`: consumer groups in the cluster use it",
-            holds=lambda listeners: sum(item.type == "internal" for item in listeners) == 1,
+            cel="self.exists(listener, listener.type == 'internal')",
+            message="`listeners` must hold one of type `internal`: consumer groups in the cluster use the first",
+            holds=lambda listeners: any(item.type == "internal" for item in listeners),
         ),
         Rule(
             cel="self.all(a, self.exists_one(b, a.port == b.port))",
@@ -253,6 +300,7 @@ class ClusterSpec:
             message="`version` may only be set beside `image`: it says which release that holds",
             holds=lambda spec: spec.version is None or spec.image is not None,
         ),
+        *SPEC_RULES,
     )
 
     replicas: int = spec_field(
@@ -321,6 +369,11 @@ class ClusterSpec:
         " condition VolumeLost says it, and nothing is done.",
         default=True,
     )
+    peers: Peers = spec_field(Record(Peers), "How coordinators know each other.", default={})
+    authorization: Authorization | None = spec_field(Record(Authorization), "What clients may do. Absent: everything.")
+    certificates: Certificates = spec_field(
+        Record(Certificates), "The CAs that the operator keeps for the cluster.", default={}
+    )
     cluster_domain: str | None = spec_field(
         NAME,
         "DNS domain appended to addresses (cluster.local), for clients whose DNS search path lacks it.",
@@ -334,6 +387,28 @@ class ClusterSpec:
     @property
     def internal_listener(self) -> Listener:
         return next(item for item in self.listeners if item.type == "internal")
+
+    @property
+    def internal_listeners(self) -> tuple[Listener, ...]:
+        return tuple(item for item in self.listeners if item.type == "internal")
+
+    @property
+    def has_cluster_ca(self) -> bool:
+        """Some certificate is of the operator's CA of the cluster."""
+        return self.peers.security == TLS or any(item.own_certificate for item in self.listeners)
+
+    @property
+    def has_clients_ca(self) -> bool:
+        """Some listener trusts certificates of the operator's CA of clients."""
+        return any(
+            item.authenticates_by == TLS and item.tls is not None and item.tls.trusted_secret_name is None
+            for item in self.listeners
+        )
+
+    @property
+    def has_operator_user(self) -> bool:
+        """The operator has a SCRAM user of its own in the cluster."""
+        return any(item.mechanism is not None for item in self.listeners)
 
     @property
     def external_listeners(self) -> tuple[Listener, ...]:

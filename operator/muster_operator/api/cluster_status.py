@@ -32,6 +32,12 @@ class CoordinatorVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCertificate:
+    name: str = spec_field(Text(max_length=253), "Name of the Secret.", required=True)
+    not_after: str | None = spec_field(TIME, "When it expires.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterScaling:
     leaving: str | None = spec_field(
         Text(max_length=1000), "Pods of the coordinators that are to leave; absent: none is."
@@ -97,6 +103,10 @@ class ClusterStatus:
     volumes: tuple[CoordinatorVolume, ...] | None = spec_field(
         ListOf(items=Record(CoordinatorVolume), max_items=REPLICAS_MAX, keys=("name",)),
         "Where each coordinator's data was when it last took part: by this a lost volume is told.",
+    )
+    certificates: tuple[ClusterCertificate, ...] | None = spec_field(
+        ListOf(items=Record(ClusterCertificate), max_items=30, keys=("name",)),
+        "Certificates in use, and CAs. Absent: there is no TLS.",
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(
         Record(ClusterBootstrap), "Bootstrap addresses for clients inside and outside of the Kubernetes cluster."

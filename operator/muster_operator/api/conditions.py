@@ -31,6 +31,10 @@ class ClusterCondition(Word):
     DEGRADED = "Degraded", "A problem that does not resolve by itself."
     SCALING_REFUSED = "ScalingRefused", "The number of coordinators cannot become `replicas` now; the message says why."
     VOLUME_LOST = "VolumeLost", "A coordinator's volume is gone, and its place is not taken by a new one yet."
+    CERTIFICATES_READY = (
+        "CertificatesReady",
+        "Every certificate that a listener or peer needs is there and can be used. Only where there is TLS.",
+    )
     PAUSED = "Paused", "Only the status is written."
 
 
@@ -168,6 +172,12 @@ class Reason(Word):
         "A coordinator was to leave and is wanted: its decommission is taken back.",
     )
     COORDINATOR_LEFT = "CoordinatorLeft", "Coordinators have left the cluster, and their pods are removed."
+    CERTIFICATES_VALID = "CertificatesValid", "Every certificate can be used; the message has the first that expires."
+    CERTIFICATE_EXPIRING = (
+        "CertificateExpiring",
+        "A certificate that the operator does not renew expires within two weeks, or the last tenth of its life.",
+    )
+    CERTIFICATE_EXPIRED = "CertificateExpired", "A certificate has expired: new connections to its listener fail."
     STORAGE_GROWING = "StorageGrowing", "Volumes are being enlarged."
     STORAGE_REFUSED = "StorageRefused", "A volume cannot be enlarged; the message has Kubernetes' own reason."
 

@@ -22,6 +22,13 @@ OPERATOR_KEYS: Final = (
     "listener.security.protocol.map",
     "muster.peer.listener",
     "muster.peer.advertised",
+    "muster.peer.security",
+    "muster.peer.security.accept",
+    "muster.peer.secret.file",
+    "authorizer.class.name",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+    "muster.authorizer.report.only",
     "muster.probe.listener",
     "muster.admin.listener",
     "muster.admin.advertised",
@@ -46,7 +53,7 @@ CONFIG: Final = MapOf(
             cel=f"self.all(key, !(key in [{_LISTED}]))",
             message="`config` may not hold settings that the operator writes: addresses, ids,"
             " folders, `shutdown.grace.ms`, and what has a field of its own (`offsetsPartitions`, `replicationFactor`,"
-            " `listeners`)",
+            " `listeners`, `peers`, `authorization`)",
             holds=lambda config: not set(config) & set(OPERATOR_KEYS),
         ),
         Rule(

@@ -38,7 +38,12 @@ MEMBERS_LEVEL: Final = 3
 """Feature level from which on coordinators come and go."""
 JOINS_SINCE: Final = Release(0, 2, 0)
 """The first release whose coordinators join a formed cluster."""
-KEYS_SINCE: Final[Mapping[str, Release]] = {"muster.peer.advertised": Release(0, 2, 0)}
+KEYS_SINCE: Final[Mapping[str, Release]] = {
+    "muster.peer.advertised": Release(0, 2, 0),
+    "muster.peer.security": Release(0, 2, 0),
+    "muster.peer.security.accept": Release(0, 2, 0),
+    "muster.peer.secret.file": Release(0, 2, 0),
+}
 """Key that the operator writes → the first release that knows it. Keys of the first release are not listed."""
 
 

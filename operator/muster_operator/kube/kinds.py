@@ -59,6 +59,8 @@ DEPLOYMENT: Final = Kind(api_version="apps/v1", kind="Deployment", plural="deplo
 ROLLOUT: Final = Kind(api_version="argoproj.io/v1alpha1", kind="Rollout", plural="rollouts")
 """The kind of Argo Rollouts. Rollouts and Deployments are read and patched if a `workloadRef` names one, and never
 watched."""
+CERTIFICATE: Final = Kind(api_version="cert-manager.io/v1", kind="Certificate", plural="certificates")
+"""The kind of cert-manager: read and applied if a listener's `tls.issuerRef` names an issuer, and never watched."""
 EVENT: Final = Kind(api_version="events.k8s.io/v1", kind="Event", plural="events")
 
 OWNERS: Final = (CLUSTER, GROUP, TOPIC, USER)
@@ -74,7 +76,7 @@ POD_SELECTOR: Final[Mapping[str, str]] = {naming.NAME_LABEL: "muster"}
 
 _BY_NAME: Final = {
     (one.api_version, one.kind): one
-    for one in (*WATCHED, SECRET, CLAIM, VOLUME, NODE, LEASE, EVENT, DEPLOYMENT, ROLLOUT)
+    for one in (*WATCHED, SECRET, CLAIM, VOLUME, NODE, LEASE, EVENT, DEPLOYMENT, ROLLOUT, CERTIFICATE)
 }  # fmt: skip
 
 

@@ -34,6 +34,8 @@ def owner_view(live: Object) -> OwnerView:
         replace_folder=annotations.get(naming.REPLACE_ANNOTATION),
         finalizers=tuple(metadata.get("finalizers") or ()),
         adopts=annotations.get(naming.ADOPT_ANNOTATION) == "true",
+        rotate_peers=annotations.get(naming.ROTATE_PEERS_ANNOTATION),
+        rotate_ca=annotations.get(naming.ROTATE_CA_ANNOTATION),
     )
 
 

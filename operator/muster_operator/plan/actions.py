@@ -38,6 +38,68 @@ class EnsureSecret:
     key: str
     labels: Mapping[str, str]
     owner_reference: Mapping[str, Any]
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What else is in it: nothing secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateSecret:
+    """Put a fresh random value before the first line of a Secret of ours, or leave only that line (`keep_old` False).
+    Only for the very version that was planned for; a plan never contains the value."""
+
+    name: str
+    uid: str
+    version: str
+    key: str
+    keep_old: bool
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSecret:
+    """Metadata of a Secret of ours that is made if there is none: `version` "" below."""
+
+    name: str
+    namespace: str
+    labels: Mapping[str, str]
+    owner_reference: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeAuthority:
+    """One step of the life of a CA of the operator's, for the very version that was planned for.
+
+    create: the first. next: a successor that is trusted and issues nothing yet. promote: the successor issues from now
+    on, and the one before is still trusted; its key is gone. forget: the one before is not trusted any more."""
+
+    secret: NewSecret
+    version: str
+    step: str
+    common_name: str
+    days: int
+    rotated_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishTrust:
+    """Write what is to be trusted of a CA into the Secret for clients and pods."""
+
+    secret: NewSecret
+    version: str
+    authority: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueCertificate:
+    """A fresh key and a certificate of the CA in Secret `authority`."""
+
+    secret: NewSecret
+    version: str
+    authority: str
+    common_name: str
+    hosts: tuple[str, ...]
+    addresses: tuple[str, ...]
+    days: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +264,10 @@ class DeleteUserSecret:
 Action = (
     Apply
     | EnsureSecret
+    | RotateSecret
+    | ChangeAuthority
+    | PublishTrust
+    | IssueCertificate
     | DeleteChild
     | GrowClaim
     | Drain

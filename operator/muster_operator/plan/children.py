@@ -42,7 +42,7 @@ def plan_children(
     live: Live | Unknown,
     desired: Sequence[Manifest],
     *,
-    secret: EnsureSecret | None = None,
+    secrets: Sequence[EnsureSecret] = (),
     surplus: Sequence[Manifest] = (),
 ) -> ChildrenPlan:
     """`desired` is applied in order, then `surplus` (live objects) is deleted. A Secret counts as existing if `live`
@@ -50,15 +50,17 @@ def plan_children(
     if isinstance(live, Unknown):
         return _idle(unknown=live.message, reason=live.message)
     taken = [_name(one) for one in desired if (found := live.get(_key(one))) and not is_owned_by(found, owner)]
-    if secret is not None and (found := live.get(("Secret", secret.name))) and not is_owned_by(found, owner):
-        taken.append(f"Secret {secret.name}")
+    for secret in secrets:
+        if (found := live.get(("Secret", secret.name))) and not is_owned_by(found, owner):
+            taken.append(f"Secret {secret.name}")
     if taken:
         return _idle(taken=tuple(taken), reason=f"{', '.join(taken)} exists and belongs to another owner")
     actions: list[Action] = []
     why: list[str] = []
-    if secret is not None and ("Secret", secret.name) not in live:
-        actions.append(secret)
-        why.append(f"Secret {secret.name}: it does not exist")
+    for secret in secrets:
+        if ("Secret", secret.name) not in live:
+            actions.append(secret)
+            why.append(f"Secret {secret.name}: it does not exist")
     workload_drifted = False
     for manifest in desired:
         drift = drifted(live.get(_key(manifest)), manifest)

@@ -13,19 +13,22 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
-from muster_operator.naming import CONFIG_HASH_ANNOTATION, identity
+from muster_operator.naming import CONFIG_HASH_ANNOTATION, OPERATOR_USER, USERNAME_KEY, identity
 from muster_operator.plan.actions import Action, DeleteChild, EnsureSecret, Event, GrowClaim, Plan, ReplaceReplica
+from muster_operator.plan.certificates import CertificatesPlan, plan_certificates
 from muster_operator.plan.children import WORKLOAD, ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.lost_volumes import judge
 from muster_operator.plan.members import Members, plan_members
+from muster_operator.plan.peer_security import closed_refusal, rotation, rotation_wait_ms, wanted_mode
 from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_cluster import cluster_status
 from muster_operator.resources.cluster import children
 from muster_operator.resources.coordinator_statefulset import claim_name
+from muster_operator.resources.own_secrets import of_operator, of_peers
 from muster_operator.resources.owned import is_owned_by
 from muster_operator.resources.surplus import of_cluster
 from muster_operator.resources.token_secret import admin_token
@@ -45,7 +48,7 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
             decision=Reason.DELETING,
             reason="Kubernetes removes what belongs to it",
         )
-    refused = refusal(world, settings)
+    refused = refusal(world, settings) or closed_refusal(world, settings)
     members = plan_members(world, frozen=owner.paused or refused is not None)
     made = _children(world, settings, members, refused)
     step = next_step(world, settings)
@@ -73,7 +76,11 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     replacing = () if made.taken else _beside(step, replacement)
     leaving = () if made.taken else (*members.marks, *members.claims)
     restart = (step.action,) if step.action is not None else ()
-    actions = (*growing, *making, *restart, *tidying, *replacing, *leaving)
+    certificates = plan_certificates(world)
+    actions = (
+        *growing, *_of_secrets(world, settings, made, certificates), *making, *restart, *tidying, *replacing, *leaving
+    )  # fmt: skip
+    again_ms = min(again_ms, _secrets_due_ms(world, settings, certificates))
     decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step, members)
     return Plan(
         actions=actions,
@@ -92,6 +99,27 @@ def _beside(step: Step, replacement: Replacement) -> tuple[Action, ...]:
     if action is None or (step.action is not None and not isinstance(action, ReplaceReplica)):
         return ()
     return (action,)
+
+
+def _of_secrets(
+    world: ClusterWorld, settings: PlanSettings, made: ChildrenPlan, certificates: CertificatesPlan
+) -> tuple[Action, ...]:
+    """Before the pods that mount them."""
+    if made.taken or made.unknown is not None:
+        return ()
+    turned = rotation(world, settings)
+    return (*certificates.actions, *(() if turned is None else (turned,)))
+
+
+def _secrets_due_ms(world: ClusterWorld, settings: PlanSettings, certificates: CertificatesPlan) -> int:
+    """Until a Secret is to be changed without any event."""
+    waits = [settings.resync_ms]
+    overlap_ms = rotation_wait_ms(world, settings)
+    if overlap_ms is not None:
+        waits.append(overlap_ms)
+    if certificates.due_ms is not None:
+        waits.append(certificates.due_ms - world.now_ms)
+    return max(settings.step_ms, min(waits))
 
 
 def _children(world: ClusterWorld, settings: PlanSettings, members: Members, refused: str | None) -> ChildrenPlan:
@@ -115,16 +143,20 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
         platform_sets_user=settings.platform_sets_user,
         operator_release=settings.operator_release,
         lost=len(judge(world).out()),
+        peers=wanted_mode(world, settings, pods=members.pods),
+        node_addresses=() if isinstance(world.node_addresses, Unknown) else sorted(set(world.node_addresses.values())),
     )
-    secret = EnsureSecret(**admin_token(owner))
+    secrets = [EnsureSecret(**admin_token(owner)), EnsureSecret(**of_peers(owner))]
+    if spec.has_operator_user:
+        secrets.append(EnsureSecret(**of_operator(owner), beside={USERNAME_KEY: OPERATOR_USER}))
     if refused is not None:
         return plan_children(
-            owner, world.children, [one for one in desired if one["kind"] not in WORKLOAD], secret=secret
+            owner, world.children, [one for one in desired if one["kind"] not in WORKLOAD], secrets=secrets
         )
     pods = statefulset.pods if statefulset is not None else ()
     in_use = {pod.annotations.get(CONFIG_HASH_ANNOTATION, "") for pod in pods}
     surplus = of_cluster(owner, live=live, wanted=desired, config_hashes_in_use=in_use)
-    return plan_children(owner, world.children, desired, secret=secret, surplus=surplus)
+    return plan_children(owner, world.children, desired, secrets=secrets, surplus=surplus)
 
 
 def _made_size(live: Mapping[str, Any] | None) -> str | None:
@@ -174,6 +206,9 @@ def _news(world: ClusterWorld, status: dict[str, Any]) -> tuple[Event, ...]:
     refused, was = (condition(one, ClusterCondition.SCALING_REFUSED) for one in (status, world.owner.status))
     if refused.get("status") == "True" and was.get("message") != refused["message"]:
         found.append(Event(reason=refused["reason"], message=refused["message"], warning=True))
+    told, was = (condition(one, ClusterCondition.CERTIFICATES_READY) for one in (status, world.owner.status))
+    if told.get("reason") == Reason.CERTIFICATE_EXPIRING and was.get("reason") != told["reason"]:
+        found.append(Event(reason=told["reason"], message=told["message"], warning=True))
     found += _news_of_volumes(*(condition(one, ClusterCondition.VOLUME_LOST) for one in (status, world.owner.status)))
     ready = condition(status, ClusterCondition.READY)
     if world.owner.status.get("rollout") and ready.get("status") == "True":

@@ -37,6 +37,10 @@ class PlanSettings:
     """A voter that lacks at most this many entries is caught up: in a busy log a follower is hardly ever level. The
     coordinators use the same number before they take leaderships back."""
 
+    rotation_ms: int = 600_000
+    """A peer secret stays valid after its successor was made, for kubelets bring a Secret's file up to date within two
+    minutes."""
+
     step_ms: int = 1_000
     """Time to the next pass while an action of ours is in progress: a drain, a pod that comes back."""
     wait_ms: int = 5_000

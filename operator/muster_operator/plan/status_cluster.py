@@ -11,6 +11,7 @@ from muster_operator import naming
 from muster_operator.api.cluster import REPLICAS_MAX
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.plan import quorum
+from muster_operator.plan.certificates_told import certificates_finding, certificates_status, needs_person
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
 from muster_operator.plan.downgrade import feature_level
@@ -40,6 +41,7 @@ def cluster_status(
     """The whole `.status`. `refused`: why the wanted image may not reach the pods."""
     owner, statefulset, kept = world.owner, world.statefulset, members.pods
     available = _quorum(world, settings)
+    certificates = certificates_finding(world)
     status: dict[str, Any] = {
         "observedGeneration": owner.generation,
         "selector": ",".join(
@@ -53,9 +55,10 @@ def cluster_status(
                 _ready(world, available, children, step, members),
                 available,
                 _progressing(world, children, step, members),
-                _degraded(world, available, children, step, refused, replacement),
+                _degraded(world, available, children, step, refused, replacement, certificates),
                 replacement.finding,
                 members.finding,
+                *(() if certificates is None else (certificates,)),
                 _paused(world),
             ),
             generation=owner.generation,
@@ -66,6 +69,8 @@ def cluster_status(
     volumes = [one.status() for one in records(world).values() if one.name not in left]
     if volumes:
         status["volumes"] = volumes
+    if certificates is not None:
+        status["certificates"] = certificates_status(world)
     status |= _releases(world) | _of_members(world, members, settings) | restart_told(owner, paused=owner.paused)
     if isinstance(statefulset, StatefulSetView):
         status |= _of_statefulset(world, statefulset, kept, step)
@@ -231,6 +236,7 @@ def _degraded(
     step: Step,
     refused: str | None,
     replacement: Replacement,
+    certificates: Finding | None,
 ) -> Finding:
     type_ = ClusterCondition.DEGRADED
     if children.unknown is not None or isinstance(world.statefulset, Unknown):
@@ -247,6 +253,8 @@ def _degraded(
         return Finding(
             type=type_, status="True", reason=replacement.finding.reason, message=replacement.finding.message
         )
+    if certificates is not None and needs_person(certificates):
+        return Finding(type=type_, status="True", reason=certificates.reason, message=certificates.message)
     pods = world.statefulset.pods if world.statefulset is not None else ()
     for pod in pods:
         why = broken(pod)

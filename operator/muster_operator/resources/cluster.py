@@ -4,10 +4,10 @@ The StatefulSet is last: its pods need everything before it. The token Secret is
 because the executor draws its value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.api.releases import JOINS_SINCE, release_of
+from muster_operator.api.releases import JOINS_SINCE, knows, release_of
 from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
     config_map,
@@ -19,7 +19,9 @@ from muster_operator.resources import (
     service_account,
     services,
 )
+from muster_operator.resources.issued_certificate import issued
 from muster_operator.resources.owned import Manifest
+from muster_operator.resources.peer_mode import BY_SECRET, OPEN, PeerMode
 from muster_operator.world.views import OwnerView
 
 
@@ -39,11 +41,13 @@ def children(
     platform_sets_user: bool = False,
     operator_release: str = "",
     lost: int = 0,
+    peers: PeerMode = BY_SECRET,
+    node_addresses: Iterable[str] = (),
 ) -> tuple[Manifest, ...]:
     """`image`, `pull_policy`: the operator's own, used if the spec sets none; `operator_release` is the release in that
     image.
 
-    `lost`: coordinators whose volumes are lost.
+    `lost`: coordinators whose volumes are lost. `peers`: how the pods know each other, if their release can.
 
     `replicas`: of the StatefulSet now, of which `founders` have formed the cluster `cluster_id` or are to form it.
     `joins`: more than these joined it once, so the pods have what that needs.
@@ -57,7 +61,8 @@ def children(
     joins = (release is None and (joins or made_replicas > made_founders)) or (
         release is not None and release >= JOINS_SINCE
     )
-    config = config_map.config(owner, spec, founders=made_founders, joins=joins, release=release)
+    peers = peers if knows(release, "muster.peer.security") else OPEN
+    config = config_map.config(owner, spec, founders=made_founders, joins=joins, release=release, peers=peers)
     template = coordinator_pod.template(
         owner,
         spec,
@@ -67,11 +72,9 @@ def children(
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
         joins=joins,
+        peers=peers,
     )
-    found = [services.peers(owner, spec), services.bootstrap(owner, spec)]
-    for listener in spec.external_listeners:
-        found += [services.node_port(owner, listener, ordinal) for ordinal in range(made_replicas)]
-    found.append(config)
+    found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]
     if joins:
         found.append(identity.identity(owner, cluster_id))
     if spec.pod_template.service_account_name is None:
@@ -83,16 +86,23 @@ def children(
             )
         )
     found.append(disruption_budget.coordinators(owner, replicas=made_founders, lost=lost))
+    size = storage_size or spec.storage.size
     found.append(
-        coordinator_statefulset.statefulset(
-            owner,
-            spec,
-            template=template,
-            replicas=made_replicas,
-            storage_size=storage_size or spec.storage.size,
-        )
+        coordinator_statefulset.statefulset(owner, spec, template=template, replicas=made_replicas, storage_size=size)
     )
     return tuple(found)
+
+
+def _issued(owner: OwnerView, spec: ClusterSpec, node_addresses: tuple[str, ...]) -> list[Manifest]:
+    asked = (issued(owner, spec, listener, node_addresses) for listener in spec.listeners)
+    return [one for one in asked if one is not None]
+
+
+def _services(owner: OwnerView, spec: ClusterSpec, replicas: int) -> list[Manifest]:
+    found = [services.peers(owner, spec), services.bootstrap(owner, spec)]
+    for listener in spec.external_listeners:
+        found += [services.node_port(owner, listener, ordinal) for ordinal in range(replicas)]
+    return found
 
 
 def internal_bootstrap(owner: OwnerView, spec: ClusterSpec) -> str:

@@ -13,15 +13,22 @@ from muster_operator.api.releases import Release
 from muster_operator.naming import CONFIG_HASH_ANNOTATION, COORDINATOR, config_map
 from muster_operator.resources import server_properties
 from muster_operator.resources.owned import Manifest, metadata
+from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.world.views import OwnerView
 
 HASH_DIGITS = 10
 
 
 def config(
-    owner: OwnerView, spec: ClusterSpec, *, founders: int, joins: bool = False, release: Release | None = None
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    founders: int,
+    joins: bool = False,
+    release: Release | None = None,
+    peers: PeerMode = OPEN,
 ) -> Manifest:
-    text = server_properties.text(owner, spec, replicas=founders, joins=joins, release=release)
+    text = server_properties.text(owner, spec, replicas=founders, joins=joins, release=release, peers=peers)
     digest = hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
     return {
         "apiVersion": "v1",

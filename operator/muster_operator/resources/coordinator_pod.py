@@ -14,18 +14,24 @@ from muster_operator.naming import (
     ADMIN_PORT,
     CONFIG_HASH_ANNOTATION,
     COORDINATOR,
+    OPERATOR_USER,
+    PASSWORD_KEY,
     PEER_PORT,
+    PEERS_ANNOTATION,
     POD_INDEX_LABEL,
     PROBE_PORT,
     RESTART_ANNOTATION,
     TOKEN_KEY,
     labels,
+    operator_user,
     selector,
     token_secret,
 )
 from muster_operator.naming import identity as identity_name
-from muster_operator.resources import identity, server_properties
+from muster_operator.resources import identity, secured, server_properties
 from muster_operator.resources.owned import Manifest
+from muster_operator.resources.peer_mode import OPEN, PeerMode
+from muster_operator.resources.secured import Mounted
 from muster_operator.resources.service_account import account_name
 from muster_operator.world.views import OwnerView
 
@@ -34,6 +40,8 @@ USER_ID: Final = 10001
 STARTUP_SECONDS_MAX: Final = 3600
 STARTUP_PERIOD_SECONDS: Final = 2
 TMP_SIZE: Final = "64Mi"
+FIRST_USER: Final = "first-user"
+PASSWORD_VARIABLE: Final = "OPERATOR_PASSWORD"
 
 _USER: Final = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 """Left out if the platform assigns ids per namespace (OpenShift refuses all others)."""
@@ -66,7 +74,15 @@ def _cluster_id(owner: OwnerView) -> Manifest:
     return {"name": server_properties.CLUSTER_ID, "valueFrom": {"configMapKeyRef": source}}
 
 
-def _container(owner: OwnerView, spec: ClusterSpec, image: str, pull_policy: str | None, *, joins: bool) -> Manifest:
+def _container(
+    owner: OwnerView,
+    spec: ClusterSpec,
+    image: str,
+    pull_policy: str | None,
+    *,
+    joins: bool,
+    mounts: tuple[Mounted, ...],
+) -> Manifest:
     ports = [(listener.name, listener.port) for listener in spec.listeners]
     ports += [("peer", PEER_PORT), ("probe", PROBE_PORT), ("admin", ADMIN_PORT)]
     found: Manifest = {
@@ -99,6 +115,7 @@ def _container(owner: OwnerView, spec: ClusterSpec, image: str, pull_policy: str
             {"name": "config", "mountPath": server_properties.CONFIG_DIR, "readOnly": True},
             {"name": "admin-token", "mountPath": server_properties.TOKEN_DIR, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
+            *(one.as_mount() for one in mounts),
         ],
     }
     if pull_policy is not None:
@@ -106,18 +123,31 @@ def _container(owner: OwnerView, spec: ClusterSpec, image: str, pull_policy: str
     return found
 
 
-def _volumes(owner: OwnerView, config_map_name: str) -> list[Manifest]:
+def _first_user(owner: OwnerView, spec: ClusterSpec, container: Manifest) -> Manifest:
+    """Puts the operator's own user into the data folder: it is made if the cluster never had users (ADR 52). The
+    password is in this container's environment only."""
+    mechanisms = sorted({one.mechanism for one in spec.listeners if one.mechanism is not None})
+    user = f"name={OPERATOR_USER},password=${{env:{PASSWORD_VARIABLE}}}"
+    password = {"secretKeyRef": {"name": operator_user(owner.name), "key": PASSWORD_KEY}}
+    config = f"{server_properties.CONFIG_DIR}/{server_properties.FILE_NAME}"
+    added = [f"--add-scram={mechanism}=[{user}]" for mechanism in mechanisms]
+    mounts = [one for one in container["volumeMounts"] if one["name"] in ("data", "config", "tmp")]
+    kept = ("image", "imagePullPolicy", "resources", "securityContext")
+    return {
+        "name": FIRST_USER,
+        **{key: container[key] for key in kept if key in container},
+        "args": ["format", "--config", config, "--even-if-formed", *added],
+        "env": [*container["env"], {"name": PASSWORD_VARIABLE, "valueFrom": password}],
+        "volumeMounts": mounts,
+    }
+
+
+def _volumes(owner: OwnerView, config_map_name: str, mounts: tuple[Mounted, ...]) -> list[Manifest]:
     return [
         {"name": "config", "configMap": {"name": config_map_name}},
-        {
-            "name": "admin-token",
-            "secret": {
-                "secretName": token_secret(owner.name),
-                "items": [{"key": TOKEN_KEY, "path": "token"}],
-                "defaultMode": 0o440,
-            },
-        },
+        Mounted("admin-token", token_secret(owner.name), server_properties.TOKEN_DIR, {TOKEN_KEY: "token"}).as_volume(),
         {"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}},
+        *(one.as_volume() for one in mounts),
     ]
 
 
@@ -147,10 +177,13 @@ def template(
     config_map_name: str,
     config_hash: str,
     joins: bool = False,
+    peers: PeerMode = OPEN,
 ) -> Manifest:
     """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster."""
-    asked = spec.pod_template
+    asked, mounts = spec.pod_template, secured.mounted(owner, spec, peers)
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
+    if peers != OPEN:
+        annotations[PEERS_ANNOTATION] = peers.text
     if owner.restarted_at is not None:
         annotations[RESTART_ANNOTATION] = owner.restarted_at
     pod: Manifest = {
@@ -160,13 +193,22 @@ def template(
         "terminationGracePeriodSeconds": server_properties.SHUTDOWN_GRACE_SECONDS,
         "securityContext": {**_security(platform_sets_user=platform_sets_user), **(asked.security_context or {})},
         "containers": [
-            _container(owner, spec, spec.image or image, spec.image_pull_policy or pull_policy, joins=joins)
+            _container(
+                owner,
+                spec,
+                spec.image or image,
+                spec.image_pull_policy or pull_policy,
+                joins=joins,
+                mounts=mounts,
+            )
         ],
-        "volumes": _volumes(owner, config_map_name),
+        "volumes": _volumes(owner, config_map_name, mounts),
         "topologySpreadConstraints": spread_constraints(
             asked.topology_spread_constraints, selector(component=COORDINATOR, instance=owner.name), _SPREAD
         ),
     }
+    if spec.has_operator_user:
+        pod["initContainers"] = [_first_user(owner, spec, pod["containers"][0])]
     optional = {
         "imagePullSecrets": spec.image_pull_secrets,
         "nodeSelector": asked.node_selector,

@@ -47,11 +47,11 @@ def coordinators(
     of_all_groups = {k: v for k, v in selector(component=CONSUMER, instance="").items() if k != INSTANCE_LABEL}
     consumers = {"podSelector": {"matchLabels": of_all_groups}}
     client_ports = [listener.port for listener in spec.listeners]
-    internal_port = spec.internal_listener.port
+    internal_ports = [listener.port for listener in spec.internal_listeners]
     ingress: list[Manifest] = [{"ports": _ports(*client_ports)}]
     if spec.network_policy.clients:
         ingress[0]["from"] = [dict(peer) for peer in spec.network_policy.clients]
-        ingress.append({"ports": _ports(internal_port), "from": [operator, consumers, own]})
+        ingress.append({"ports": _ports(*internal_ports), "from": [operator, consumers, own]})
     ingress.append({"ports": _ports(PEER_PORT), "from": [own]})
     ingress.append({"ports": _ports(ADMIN_PORT), "from": [own, operator]})
     ingress.append({"ports": _ports(PROBE_PORT)})

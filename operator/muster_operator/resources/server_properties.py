@@ -10,6 +10,8 @@ from typing import Final
 from muster_operator.api.cluster import NODE_PORT_STRIDE, ClusterSpec, Listener
 from muster_operator.api.releases import Release, knows
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT, peers_service, pod_host, pod_name
+from muster_operator.resources import secured
+from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.world.views import OwnerView
 
 DATA_DIR: Final = "/data"
@@ -62,7 +64,13 @@ def _voters(owner: OwnerView, spec: ClusterSpec, replicas: int) -> str:
 
 
 def settings(
-    owner: OwnerView, spec: ClusterSpec, *, replicas: int, joins: bool = False, release: Release | None = None
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    replicas: int,
+    joins: bool = False,
+    release: Release | None = None,
+    peers: PeerMode = OPEN,
 ) -> dict[str, str]:
     """Key → value, the operator's keys first. `replicas`: the number that formed the cluster. `joins`: pods beyond
     these may read the file too.
@@ -76,7 +84,9 @@ def settings(
             "muster.cluster.id": _environment(CLUSTER_ID),
             "muster.peer.advertised": f"{_own_host(owner, spec)}:{PEER_PORT}",
         }
-    written = {key: value for key, value in own.items() if knows(release, key)}
+    if peers != OPEN:
+        own |= secured.settings_of_peers(peers)
+    written = {key: value for key, value in own.items() if knows(release, key)} | secured.settings(spec, peers)
     return written | {key: str(value) for key, value in sorted(spec.config.items())}
 
 
@@ -90,7 +100,7 @@ def _own_settings(owner: OwnerView, spec: ClusterSpec, replicas: int) -> dict[st
         "advertised.listeners": ",".join(
             f"{names[item.name]}://{_advertised(owner, spec, item)}" for item in spec.listeners
         ),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names.values()),
+        "listener.security.protocol.map": ",".join(f"{names[item.name]}:{item.protocol}" for item in spec.listeners),
         "muster.peer.listener": f"0.0.0.0:{PEER_PORT}",
         "muster.probe.listener": f"0.0.0.0:{PROBE_PORT}",
         "muster.admin.listener": f"0.0.0.0:{ADMIN_PORT}",
@@ -109,8 +119,14 @@ def _escaped(value: str) -> str:
 
 
 def text(
-    owner: OwnerView, spec: ClusterSpec, *, replicas: int, joins: bool = False, release: Release | None = None
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    replicas: int,
+    joins: bool = False,
+    release: Release | None = None,
+    peers: PeerMode = OPEN,
 ) -> str:
-    found = settings(owner, spec, replicas=replicas, joins=joins, release=release)
+    found = settings(owner, spec, replicas=replicas, joins=joins, release=release, peers=peers)
     lines = [f"{key}={_escaped(value)}" for key, value in found.items()]
     return "\n".join(["# Written by the operator from the CoordinatorCluster; changes here are undone.", *lines]) + "\n"

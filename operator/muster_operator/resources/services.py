@@ -49,7 +49,6 @@ def peers(owner: OwnerView, spec: ClusterSpec) -> Manifest:
 
 def bootstrap(owner: OwnerView, spec: ClusterSpec) -> Manifest:
     """Where clients inside the cluster bootstrap: any Ready coordinator."""
-    internal = spec.internal_listener
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -57,7 +56,7 @@ def bootstrap(owner: OwnerView, spec: ClusterSpec) -> Manifest:
         "spec": {
             "type": "ClusterIP",
             "selector": selector(component=COORDINATOR, instance=owner.name),
-            "ports": [_port(internal.name, internal.port)],
+            "ports": [_port(one.name, one.port) for one in spec.internal_listeners],
         },
     }
 

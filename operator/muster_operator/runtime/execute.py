@@ -26,12 +26,13 @@ from typing import Any
 
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, OperatorError, Refused, Transient
-from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, kind_of
+from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, WATCHED, kind_of
 from muster_operator.kube.views import controller_uid
 from muster_operator.naming import HELD_ANNOTATION, ordinal_of
 from muster_operator.plan.actions import (
     Action,
     Apply,
+    ChangeAuthority,
     ChangeKafka,
     Decommission,
     DeleteChild,
@@ -43,10 +44,13 @@ from muster_operator.plan.actions import (
     EvictPod,
     GrowClaim,
     HoldRollout,
+    IssueCertificate,
     Plan,
+    PublishTrust,
     RemoveMembers,
     ReplaceReplica,
     Restart,
+    RotateSecret,
     Scale,
     SetFinalizer,
     Undrain,
@@ -54,11 +58,13 @@ from muster_operator.plan.actions import (
 )
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.certificate_work import CertificateWork
 from muster_operator.runtime.claim_growth import ClaimGrowth
 from muster_operator.runtime.kafka_actions import KafkaActions, subject
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
+from muster_operator.runtime.own_secrets import OwnSecrets
 from muster_operator.runtime.replacing import Replacing
 from muster_operator.runtime.settled import Settled
 from muster_operator.world.login import Where
@@ -113,6 +119,8 @@ class Executor:
         self._growth = ClaimGrowth(kube=kube, clock=clock, metrics=metrics)
         self._replacing = Replacing(kube=kube, admin=admin, clock=clock, metrics=metrics)
         self._of_kafka = KafkaActions(kube=kube, kafka=kafka, rand=rand)
+        self._secrets = OwnSecrets(kube, rand)
+        self._certificates = CertificateWork(kube, clock)
         self._admin = admin
         self._kafka = kafka
         self._cache = cache
@@ -131,6 +139,8 @@ class Executor:
             Decommission: self._decommission, Scale: self._scale, Restart: self._restart,
             SetFinalizer: self._set_finalizer, ChangeKafka: self._change_kafka,
             WriteUserSecret: self._write_user_secret, DeleteUserSecret: self._delete_user_secret,
+            RotateSecret: self._rotate_secret, ChangeAuthority: self._change_authority,
+            PublishTrust: self._publish_trust, IssueCertificate: self._issue,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -190,7 +200,8 @@ class Executor:
             )
             self._check_ours(found, known.kind, name, target)
         applied = await self._kube.apply(with_hash(manifest))
-        self._cache.observe(known, "MODIFIED", applied)
+        if known in WATCHED:
+            self._cache.observe(known, "MODIFIED", applied)
         self._settled.applied(manifest, applied)
         _log.info("applied", extra={"object": "/".join(target.key), "on": f"{known.kind} {name}", "why": why})
         return True
@@ -221,9 +232,21 @@ class Executor:
                     "ownerReferences": [dict(action.owner_reference)],
                 },
                 "type": "Opaque",
-                "stringData": {action.key: self._rand.token()},
+                "stringData": {**action.beside, action.key: self._rand.token()},
             }
         )
+
+    async def _rotate_secret(self, action: RotateSecret, target: Target, _: Done) -> bool:
+        return await self._secrets.rotate(action, namespace=target.key.namespace, owner_uid=target.uid)
+
+    async def _change_authority(self, action: ChangeAuthority, target: Target, _: Done) -> bool:
+        return await self._certificates.change_authority(action, owner_uid=target.uid)
+
+    async def _publish_trust(self, action: PublishTrust, target: Target, _: Done) -> bool:
+        return await self._certificates.publish_trust(action, owner_uid=target.uid)
+
+    async def _issue(self, action: IssueCertificate, target: Target, _: Done) -> bool:
+        return await self._certificates.issue(action, owner_uid=target.uid)
 
     async def _delete_child(self, action: DeleteChild, target: Target, _: Done) -> bool:
         return await self._kube.delete(
@@ -356,8 +379,10 @@ def _subject(action: Action) -> str:
     match action:
         case Apply():
             return f"{action.manifest['kind']} {action.manifest['metadata']['name']}"
-        case EnsureSecret():
+        case EnsureSecret() | RotateSecret():
             return f"Secret {action.name}"
+        case ChangeAuthority() | PublishTrust() | IssueCertificate():
+            return f"Secret {action.secret.name}"
         case DeleteChild():
             return f"{action.kind} {action.name}"
         case Drain() | Undrain():
@@ -372,10 +397,9 @@ def _subject(action: Action) -> str:
             return f"Pod {action.name}"
         case HoldRollout():
             return f"StatefulSet {action.name}: partition {action.partition}"
-        case Scale():
-            return f"{action.kind} {action.name}: {action.replicas} replicas"
-        case Restart():
-            return f"{action.kind} {action.name}: {action.at}"
+        case Scale() | Restart():
+            told = action.at if isinstance(action, Restart) else f"{action.replicas} replicas"
+            return f"{action.kind} {action.name}: {told}"
         case SetFinalizer() | ChangeKafka() | WriteUserSecret() | DeleteUserSecret():
             return subject(action)
         case RemoveMembers():

@@ -14,12 +14,13 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.api.cluster import parse_cluster
 from muster_operator.drift import quantity
-from muster_operator.kube.kinds import CLAIM, SECRET, STATEFULSET
+from muster_operator.kube.kinds import CERTIFICATE, CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
 from muster_operator.plan.quorum import survey
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.observe_certificates import observe_certificates
 from muster_operator.runtime.observe_volumes import observe_volumes
 from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicaView
 from muster_operator.world.views import PodView, StatefulSetView, Unknown
@@ -54,10 +55,22 @@ async def observe_cluster(
     secret = await kube.get(
         api_version=SECRET.api_version, kind=SECRET.kind, namespace=key.namespace, name=naming.token_secret(key.name)
     )
-    if secret is not None and controller_uid(secret) in (None, owner.uid):
-        children[SECRET.kind, naming.token_secret(key.name)] = {
-            one: secret[one] for one in ("apiVersion", "kind", "metadata") if one in secret
-        }
+    others = [naming.peer_secret(key.name)] + ([naming.operator_user(key.name)] if spec.has_operator_user else [])
+    read = [
+        await kube.get(api_version=SECRET.api_version, kind=SECRET.kind, namespace=key.namespace, name=name)
+        for name in others
+    ]
+    for found_secret in (secret, *read):
+        if found_secret is not None and controller_uid(found_secret) in (None, owner.uid):
+            children[SECRET.kind, found_secret["metadata"]["name"]] = {
+                one: found_secret[one] for one in ("apiVersion", "kind", "metadata") if one in found_secret
+            }
+    for name in (naming.listener_certificate(key.name, one.name) for one in spec.listeners if one.issued):
+        live_certificate = await kube.get(
+            api_version=CERTIFICATE.api_version, kind=CERTIFICATE.kind, namespace=key.namespace, name=name
+        )
+        if live_certificate is not None:
+            children[CERTIFICATE.kind, name] = live_certificate
     children |= await _claims(
         key, live=cache.get(STATEFULSET, key.namespace, key.name), size=spec.storage.size, kube=kube
     )
@@ -67,6 +80,8 @@ async def observe_cluster(
     replicas = dict(zip((pod.name for pod in found), views, strict=True))
     moves = await _moves(replicas, access, admin)
     storage = await observe_volumes(owner, statefulset, replicas, kube=kube, now_ms=clock.wall_ms())
+    addresses = node_addresses(pods) if spec.external_listeners else {}
+    certificates = await observe_certificates(owner, spec, kube=kube, node_addresses=addresses.values())
     world = ClusterWorld(
         owner=owner,
         spec=spec,
@@ -75,7 +90,8 @@ async def observe_cluster(
         replicas=replicas,
         storage=storage,
         moves=moves,
-        node_addresses=node_addresses(pods) if spec.external_listeners else {},
+        node_addresses=addresses,
+        certificates=certificates,
         now_ms=clock.wall_ms(),
     )
     return ClusterObservation(world=world, access=access)

@@ -30,7 +30,7 @@ UNDECLARED: Final = "field not declared in schema"
 """Part of the API server's message if the CRD lacks an applied field (server-side apply does not prune)."""
 LATER_FIELDS: Final = frozenset(
     {"departing", "version", "featureLevel", "volumes"}
-    | {"founders", "clusterId", "brokers", "voters", "underReplicated", "scaling"}
+    | {"founders", "clusterId", "brokers", "voters", "underReplicated", "scaling", "certificates"}
 )
 """Fields of a status that the CRDs of the first release do not have."""
 _KINDS = {one.kind: one for one in OWNERS}

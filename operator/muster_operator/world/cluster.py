@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_operator.api.cluster import ClusterSpec
+from muster_operator.world.certificates import CertificatesView
 from muster_operator.world.views import OwnerView, StatefulSetView, Unknown
 from muster_operator.world.volumes import StorageView
 
@@ -100,5 +101,6 @@ class ClusterWorld:
     """By pod name: what was read about the storage of the ordinals that had to be looked at (`plan.volume_records`)."""
     moves: MovesView | Unknown | None = None
     """None: not asked for, because nobody is to leave."""
+    certificates: CertificatesView = field(default_factory=CertificatesView)
     must_wait: str | None = None
     """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

@@ -126,3 +126,7 @@ class OwnerView:
     finalizers: tuple[str, ...] = ()
     adopts: bool = False
     """Annotation `muster.dev/adopt`."""
+    rotate_peers: str | None = None
+    """Annotation `muster.dev/rotate-peer-secret`."""
+    rotate_ca: str | None = None
+    """Annotation `muster.dev/rotate-ca`."""

@@ -115,9 +115,25 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     ),
     _cc("`storageClassName` may not change", {"storage": {}}, old={"storage": {"storageClassName": "fast"}}),
     _cc("`storageClassName` may not change", {"storage": {"storageClassName": "fast"}}, old={"storage": {}}),
-    _cc("`listeners` must hold exactly one of type `internal`", {"listeners": [_external()]}),
+    _cc("`listeners` must hold one of type `internal`", {"listeners": [_external()]}),
+    _cc("`authentication` of type `tls` must have", {"listeners": [{**INTERNAL, "authentication": {"type": "tls"}}]}),
     _cc(
-        "`listeners` must hold exactly one of type `internal`", _listeners({**INTERNAL, "name": "second", "port": 9095})
+        "`trustedSecretName` may only be set",
+        {"listeners": [{**INTERNAL, "tls": {"trustedSecretName": "ca"}, "authentication": {"type": "scram-sha-512"}}]},
+    ),
+    _cc("`trustedSecretName` may only be set", {"listeners": [{**INTERNAL, "tls": {"trustedSecretName": "ca"}}]}),
+    _cc(
+        "`tls` may have a `secretName` or an `issuerRef`",
+        {"listeners": [{**INTERNAL, "tls": {"secretName": "mine", "issuerRef": {"name": "ca"}}}]},
+    ),
+    _cc(
+        "`alternativeNames` may not be set beside",
+        {"listeners": [{**INTERNAL, "tls": {"secretName": "mine", "alternativeNames": ["k.example.com"]}}]},
+    ),
+    _cc("`authorization` must have a listener", {"authorization": {"type": "simple"}}),
+    _cc(
+        "`authorization` must have a listener",
+        {"listeners": [{**INTERNAL, "authentication": {"type": "none"}}], "authorization": {"type": "simple"}},
     ),
     _cc("`port` must differ between listeners", _listeners(_external(port=9092))),
     _cc("`nodePortBase` must differ between listeners", _listeners(_external(), _external(name="more", port=9095))),

@@ -195,6 +195,18 @@ async def patch_says_when_there_is_nothing(kube: Kube, namespace: str) -> None:
     assert await kube.get(**CONFIG, namespace=namespace, name="m") is None
 
 
+async def a_patch_of_another_version_is_a_conflict(kube: Kube, namespace: str) -> None:
+    """So two who rotate one Secret never lose each other's key."""
+    await kube.apply(config(namespace, a="1"))
+    name = {"api_version": "v1", "kind": "ConfigMap", "namespace": namespace, "name": "m"}
+    live = await kube.get(**name)
+    assert live is not None
+    read = {**config(namespace, a="2")["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    assert await kube.patch({**config(namespace, a="2"), "metadata": read})
+    with pytest.raises(Conflict):
+        await kube.patch({**config(namespace, a="3"), "metadata": read})
+
+
 async def a_null_in_a_patch_takes_the_key_away(kube: Kube, namespace: str) -> None:
     await kube.apply(config(namespace, a="1", b="2"))
     named = config(namespace)
@@ -280,6 +292,7 @@ EXPECTATIONS = (
     an_eviction_takes_only_the_pod_of_that_uid,
     replace_needs_the_version_that_was_read,
     patch_says_when_there_is_nothing,
+    a_patch_of_another_version_is_a_conflict,
     a_null_in_a_patch_takes_the_key_away,
     a_secret_is_read_as_it_was_written,
     a_list_is_selected_by_labels_and_says_kinds,

@@ -56,13 +56,13 @@ SECRET = EnsureSecret(name="g-token", namespace="ns", key="token", labels={}, ow
 
 def test_what_is_as_it_should_be_costs_nothing() -> None:
     wanted = manifest("Service", "g")
-    made = plan_children(OWNER, live(wanted, manifest("Secret", "g-token")), [wanted], secret=SECRET)
+    made = plan_children(OWNER, live(wanted, manifest("Secret", "g-token")), [wanted], secrets=(SECRET,))
     assert (made.actions, made.held) == ((), False)
 
 
 def test_missing_children_are_made_the_secret_first() -> None:
     wanted = [manifest("Service", "g"), manifest("StatefulSet", "g")]
-    made = plan_children(OWNER, {}, wanted, secret=SECRET)
+    made = plan_children(OWNER, {}, wanted, secrets=(SECRET,))
     assert made.actions == (SECRET, Apply(manifest=wanted[0]), Apply(manifest=wanted[1]))
     assert made.held, "a StatefulSet that is not as it should be holds restarts back"
 
@@ -82,13 +82,15 @@ def test_an_object_of_somebody_else_stops_everything_also_the_secret() -> None:
         manifest("Service", "g", None),
         manifest("Secret", "g-token", "x"),
     ):
-        made = plan_children(OWNER, live(theirs), wanted, secret=SECRET)
+        made = plan_children(OWNER, live(theirs), wanted, secrets=(SECRET,))
         assert (made.actions, made.held) == ((), True)
         assert f"{theirs['kind']} {theirs['metadata']['name']}" in made.taken
 
 
 def test_children_that_could_not_be_seen_are_neither_made_nor_deleted() -> None:
-    made = plan_children(OWNER, Unknown(reason="ApiError", message="503"), [manifest("Service", "g")], secret=SECRET)
+    made = plan_children(
+        OWNER, Unknown(reason="ApiError", message="503"), [manifest("Service", "g")], secrets=(SECRET,)
+    )
     assert (made.actions, made.unknown) == ((), "503")
 
 

@@ -11,6 +11,7 @@ from muster_operator.api import releases
 from muster_operator.api.releases import FEATURE_LEVELS, KEYS_SINCE, Release, level_of, parse_release, release_of
 from muster_operator.plan import downgrade
 from muster_operator.resources import server_properties
+from muster_operator.resources.peer_mode import PeerMode
 
 from tests.operator.api.generate import ROOT
 from tests.operator.fakes import bench
@@ -74,7 +75,8 @@ def test_the_table_is_this_releases() -> None:
 
 def test_every_key_that_the_operator_writes_is_known_to_each_release_that_it_is_written_for() -> None:
     """A new one without its row in KEYS_SINCE would keep pinned older releases from starting."""
-    written = set(server_properties.settings(owner(), cluster_spec(), replicas=3, joins=True))
+    passing = PeerMode("secret", ("none",))
+    written = set(server_properties.settings(owner(), cluster_spec(), replicas=3, joins=True, peers=passing))
     assert written - FIRST_RELEASE_KEYS == set(KEYS_SINCE)
     assert written <= {item.metadata["key"] for item in dataclasses.fields(Settings) if item.metadata}
 

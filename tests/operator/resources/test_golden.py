@@ -59,6 +59,8 @@ def test_no_golden_file_is_left_over() -> None:
 @pytest.mark.parametrize("version", [OLDEST_KUBERNETES, kubernetes_validate.latest_version()])
 def test_kubernetes_own_schema_accepts_them(name: str, version: str) -> None:
     for manifest in CASES[name]:
+        if manifest["kind"] == "Certificate":
+            continue  # cert-manager's: test_issued_certificate.py
         kubernetes_validate.validate(manifest, version, strict=True)
 
 

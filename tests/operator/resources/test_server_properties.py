@@ -8,6 +8,7 @@ from muster_coordinator.setting_values import Listener
 from muster_coordinator.settings import Settings, key_docs, settings_of
 from muster_operator.api.config_keys import OPERATOR_KEYS
 from muster_operator.resources import server_properties
+from muster_operator.resources.peer_mode import PeerMode
 
 from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
 
@@ -97,3 +98,80 @@ def test_what_the_operator_writes_a_user_may_not() -> None:
 def test_the_pods_have_the_time_that_the_coordinator_takes_to_drain() -> None:
     pod = one(cluster_children(cluster_spec()), "StatefulSet")["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] * 1000 == settings(0).shutdown_grace_ms
+
+
+SECURED = {
+    "listeners": [
+        {**INTERNAL, "tls": {}, "authentication": {"type": "scram-sha-512"}},
+        {"name": "open", "type": "internal", "port": 9095},
+        {"name": "by-hand", "type": "internal", "port": 9096, "tls": {"secretName": "mine"},
+         "authentication": {"type": "tls"}},
+        {"name": "plain", "type": "internal", "port": 9097, "authentication": {"type": "scram-sha-256"}},
+    ],
+    "authorization": {"type": "simple", "superUsers": ["admin", "CN=ops,O=shop"], "reportOnly": True},
+}  # fmt: skip
+
+
+def test_a_secured_cluster_starts_with_what_its_fields_say() -> None:
+    """Read by the coordinator: protocols, mechanisms, files, super users."""
+    read = settings(1, **SECURED)
+    protocols = {name: read.security_protocol(name).name for name in ("INTERNAL", "OPEN", "BY-HAND", "PLAIN")}
+    assert protocols == {"INTERNAL": "SASL_SSL", "OPEN": "PLAINTEXT", "BY-HAND": "SSL", "PLAIN": "SASL_PLAINTEXT"}
+    tls = read.tls("INTERNAL")
+    assert (tls.keystore_chain, tls.keystore_key) == (
+        "/etc/muster-tls/internal/tls.crt",
+        "/etc/muster-tls/internal/tls.key",
+    )
+    assert tls.client_auth.name == "NONE"
+    assert read.tls("BY-HAND").client_auth.name == "REQUIRED"
+    assert read.tls("BY-HAND").truststore_certificates == "/etc/muster-trust/by-hand/ca.crt"
+    assert read.super_users == {"User:muster-operator", "User:admin", "User:CN=ops,O=shop"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "dials", "accepts"),
+    [
+        (PeerMode("none", ("secret",)), "NONE", {"NONE", "SECRET"}),
+        (PeerMode("secret", ("none",)), "SECRET", {"NONE", "SECRET"}),
+        (PeerMode("secret"), "SECRET", {"SECRET"}),
+        (PeerMode("tls", ("none", "secret")), "TLS", {"NONE", "SECRET", "TLS"}),
+        (PeerMode("tls"), "TLS", {"TLS"}),
+    ],
+)
+def test_peers_are_dialled_and_accepted_as_the_mode_says(mode: PeerMode, dials: str, accepts: set[str]) -> None:
+    text = server_properties.text(owner(), cluster_spec(), replicas=3, peers=mode)
+    environment = {"POD_INDEX": "0", "POD_NAME": "main-0", "NODE_IP": "10.0.0.1"}
+    read = settings_of(with_environment(parse_properties(text), environment))
+    assert read.peer_security.name == dials
+    assert {one.name for one in read.peer_methods} == accepts
+    assert (read.peer_secret_file is not None) == ("SECRET" in accepts)
+    if "TLS" in accepts:
+        assert read.tls("PEER").truststore_certificates == "/etc/muster-trust/peer/ca.crt"
+
+
+def test_every_file_that_a_setting_names_is_mounted_from_a_secret_that_the_kubelet_brings_up_to_date() -> None:
+    """A `subPath` would not be; and every mount has its volume."""
+    pod = one(cluster_children(cluster_spec(**SECURED), peers=PeerMode("tls", ("secret",))), "StatefulSet")
+    container = pod["spec"]["template"]["spec"]["containers"][0]
+    mounts = {item["mountPath"]: item for item in container["volumeMounts"]}
+    assert not any("subPath" in item for item in mounts.values())
+    text = server_properties.text(owner(), cluster_spec(**SECURED), replicas=3, peers=PeerMode("tls", ("secret",)))
+    named = [value for value in parse_properties(text).values() if value.startswith("/etc/muster-")]
+    assert len(named) == 10
+    volumes = {item["name"]: item for item in pod["spec"]["template"]["spec"]["volumes"]}
+    for path in named:
+        folder, _, name = path.rpartition("/")
+        assert name in [item["path"] for item in volumes[mounts[folder]["name"]]["secret"]["items"]]
+
+
+def test_the_operators_user_is_made_before_the_coordinator_starts_and_its_password_is_nowhere_else() -> None:
+    pod = one(cluster_children(cluster_spec(**SECURED)), "StatefulSet")["spec"]["template"]["spec"]
+    (first,) = pod["initContainers"]
+    added = [item for item in first["args"] if item.startswith("--add-scram")]
+    assert [item.partition("=")[2].partition("=")[0] for item in added] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert all("password=${env:OPERATOR_PASSWORD}" in item for item in added)
+    (password,) = [item for item in first["env"] if item["name"] == "OPERATOR_PASSWORD"]
+    assert password["valueFrom"]["secretKeyRef"] == {"name": "main-operator-user", "key": "password"}
+    assert not [item for item in pod["containers"][0]["env"] if item["name"] == "OPERATOR_PASSWORD"]
+    assert {item["name"] for item in first["volumeMounts"]} == {"data", "config", "tmp"}
+    assert "initContainers" not in one(cluster_children(cluster_spec()), "StatefulSet")["spec"]["template"]["spec"]
