@@ -60,10 +60,9 @@ class KafkaActions:
     async def change(self, action: ChangeKafka, where: Where | None, namespace: str) -> bool:
         if where is None:
             raise Transient("NoBootstrap", "the cluster has no address now")
-        password = ""
-        if isinstance(action.change, SetPassword):
-            assert action.password is not None, "it says where the password is"
-            password = await self._password(action.password, namespace)
+        password = "" if action.password is None else await self._password(action.password, namespace)
+        if isinstance(action.change, SetPassword) and not password:
+            raise Refused("NoPassword", "the plan does not say where the password is")  # an empty one is set for nobody
         await self._kafka.change(where=where, change=action.change, password=password)
         return True
 
