@@ -32,6 +32,7 @@ STANDALONE = {
     "muster cluster replace",
     "muster cluster stopped-entries",
     "muster cluster skip-entry",
+    "muster user recover",
 }
 """They speak HTTP with the standard library, so they answer: here, that nobody is there, or that no token is."""
 

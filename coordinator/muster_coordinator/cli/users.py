@@ -26,6 +26,7 @@ from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
     DEFAULT_BOOTSTRAP,
     Admin,
+    AdminConfig,
     AdminTimeout,
     Bootstrap,
     ClientConfig,
@@ -126,6 +127,7 @@ def recover(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
+    config: AdminConfig = None,
     timeout: AdminTimeout = COMMIT_TIMEOUT_S,
 ) -> None:
     """Create a user, or give one another password, when no administrator can get in: through a replica's admin API."""
@@ -133,7 +135,7 @@ def recover(
     error = user_name_error(name)
     if error is not None:
         raise CliError(Exit.USAGE, error)
-    addresses, token = access(admin, token_file, dev)
+    addresses, login = access(admin, token_file, dev, config)
     password = _password(password_file)
     salt = secrets.token_bytes(SALT_BYTES)
     made = credential_of(kind, salted_password(kind, password, salt, ITERATIONS), salt, ITERATIONS)
@@ -145,7 +147,7 @@ def recover(
         "server_key": b64encode(made.server_key).decode(),
     }
     address = addresses[0].strip()
-    status, answer = post_json(address, f"/v1/users/{quote(name, safe='')}/scram", token, timeout, body)
+    status, answer = post_json(address, f"/v1/users/{quote(name, safe='')}/scram", login, timeout, body)
     if status != 200:
         code = Exit.UNREACHABLE if status == 503 else Exit.REFUSED
         raise CliError(code, f"user {name} was not changed: {answer.get('message', f'HTTP {status}')}")
