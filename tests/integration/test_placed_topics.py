@@ -1,6 +1,7 @@
 """Five real processes in three racks, two of which joined later: topics with 1, 3 and 5 replicas are placed through any
 of them, by Kafka's clients, and served whoever is asked first (ADR 44)."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,8 @@ JOINED = (3, 4)
 PLACED = {"one": 1, "three": 3, "five": 5}
 """Topic -> replicas of each of its partitions."""
 PARTITIONS = 6
+ONLY_REPLICA_OF_ONE = re.compile(r"has the only replica of .*\bone \(partitions ")
+"""Other tests make topics of one replica too."""
 
 
 def address(cluster: MusterCluster, broker: int) -> str:
@@ -170,27 +173,34 @@ def test_what_cannot_be_is_told_by_kafkas_codes(cluster: MusterCluster) -> None:
 
 
 def test_a_lost_broker_costs_what_had_its_only_replica_there_and_says_so(cluster: MusterCluster) -> None:
-    """The last one: it kills a broker, and brings it back."""
+    """It kills a broker, and brings it back, leaderships too."""
     broker = 3
     alone = [number for number, (_, replicas) in told(cluster, "one", 0).items() if replicas == [broker]]
     assert alone
     folder = folder_of(cluster, broker)
     cluster.kill(broker)
-    producer = Producer({"bootstrap.servers": address(cluster, 0), "message.timeout.ms": 60_000})
-    failed: list[str] = []
-    for topic in ("three", "five"):
-        for partition in range(PARTITIONS):
-            producer.produce(
-                topic, b"on", partition=partition, on_delivery=lambda e, _: failed.append(str(e)) if e else None
-            )
-    assert (producer.flush(60), failed) == (0, [])
-    wait_until("it has no leader", lambda: all(told(cluster, "one", 0)[number][0] == -1 for number in alone), 30)
+    try:
+        producer = Producer({"bootstrap.servers": address(cluster, 0), "message.timeout.ms": 60_000})
+        failed: list[str] = []
+        for topic in ("three", "five"):
+            for partition in range(PARTITIONS):
+                producer.produce(
+                    topic, b"on", partition=partition, on_delivery=lambda e, _: failed.append(str(e)) if e else None
+                )
+        assert (producer.flush(60), failed) == (0, [])
+        wait_until("it has no leader", lambda: all(told(cluster, "one", 0)[number][0] == -1 for number in alone), 30)
 
-    def refused() -> str:
-        done = muster(cluster, "replace", str(broker), "--folder", folder)
-        assert done.returncode != Exit.OK, done.stdout
-        return done.stderr + done.stdout
+        def refused() -> str:
+            done = muster(cluster, "replace", str(broker), "--folder", folder)
+            assert done.returncode != Exit.OK, done.stdout
+            return done.stderr + done.stdout
 
-    wait_until("its replacement is refused in words", lambda: "has the only replica of one" in refused(), 30)
-    cluster.start_replica(broker)
+        wait_until("its replacement is refused in words", lambda: ONLY_REPLICA_OF_ONE.search(refused()), 30)
+    finally:  # the other tests need it
+        cluster.start_replica(broker)
     wait_until("it leads again", lambda: all(told(cluster, "one", 0)[number][0] == broker for number in alone), 30)
+
+    def first_ones_lead() -> bool:
+        return all(leader == replicas[0] for topic in PLACED for leader, replicas in told(cluster, topic, 0).values())
+
+    wait_until("the first replicas lead again", first_ones_lead, 60)
