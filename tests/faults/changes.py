@@ -62,6 +62,12 @@ class Form(NamedTuple):
     """How many founders."""
 
 
+class Pause(NamedTuple):
+    seconds: float
+    began_s: float
+    """Since all were served first."""
+
+
 class Result(NamedTuple):
     seconds: float
     counts: dict[str, int]
@@ -69,12 +75,12 @@ class Result(NamedTuple):
     """The steps at which somebody was."""
     found: list[str]
     """What was promised and did not hold."""
-    pauses: dict[str, float]
-    """Group -> seconds."""
+    pauses: dict[str, Pause]
+    """Group -> its longest."""
 
     def __str__(self) -> str:
         counts = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
-        longest = max(self.pauses.values())
+        longest = max(self.pauses.values()).seconds
         return f"{counts}; killed at {self.killed}; longest pause {longest:.2f} s; {self.found}; {self.seconds:.0f} s"
 
 
@@ -210,7 +216,11 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
             *(text for member, mark in zip(members, marks, strict=True) for text in _disturbed(member, mark)),
             *(text for member in members for text in _read_once(member)),
             *(f"{one.producer} gave up {len(one.failed)} records" for one in produced if one.failed),
-            *(f"{group} paused for {pause:.2f} s" for group, pause in pauses.items() if pause > PAUSE_S_MAX),
+            *(
+                f"{group} paused for {pause.seconds:.2f} s, {pause.began_s:.1f} s after all were served"
+                for group, pause in pauses.items()
+                if pause.seconds > PAUSE_S_MAX
+            ),
         ]
         return Result(time.monotonic() - began, operations(seen), this.killed, found, pauses)
 
@@ -278,14 +288,17 @@ def _read_once(member: Member) -> list[str]:
     ]
 
 
-def longest_pauses(load: registers.RegisterLoad, since_us: int) -> dict[str, float]:
-    """Group -> the longest time without any answer of success to its clients, in seconds."""
+def longest_pauses(load: registers.RegisterLoad, since_us: int) -> dict[str, Pause]:
+    """Group -> the longest time without any answer of success to its clients, and when it began."""
     served: dict[str, list[int]] = defaultdict(list)
     for op in load.history.ops:
         done = 0 in op.answer.values() if isinstance(op.answer, dict) else getattr(op.answer, "error", -1) == 0
         if op.answered_us is not None and op.answered_us >= since_us and done:
             served[op.group].append(op.answered_us)
     return {
-        group: max((two - one for one, two in pairwise(sorted(times))), default=0) / 1e6
+        group: max(
+            (Pause((two - one) / 1e6, (one - since_us) / 1e6) for one, two in pairwise(sorted(times))),
+            default=Pause(0.0, 0.0),
+        )
         for group, times in sorted(served.items())
     }
