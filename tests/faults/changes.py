@@ -37,7 +37,6 @@ CLIENTS = ("librdkafka", "aiokafka", "java")
 SESSION_MS = 10_000
 PACE_S = 0.05
 """Of each of the three clients of a group of registers: a pause is seen to a tenth of a second."""
-PAUSE_S_MAX = 1.0
 PRODUCE_EVERY_S = 0.04
 STEP_TIMEOUT_S = 60
 LEVEL_TIMEOUT_S = 180
@@ -60,6 +59,8 @@ class Form(NamedTuple):
     """... and while they go."""
     replaced: int
     """How many founders."""
+    pause_s_max: float
+    """For how long no group may pause."""
 
 
 class Pause(NamedTuple):
@@ -219,7 +220,7 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
             *(
                 f"{group} paused for {pause.seconds:.2f} s, {pause.began_s:.1f} s after all were served"
                 for group, pause in pauses.items()
-                if pause.seconds > PAUSE_S_MAX
+                if pause.seconds > form.pause_s_max
             ),
         ]
         return Result(time.monotonic() - began, operations(seen), this.killed, found, pauses)

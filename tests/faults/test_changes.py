@@ -14,8 +14,11 @@ from tests.faults.changes import SETTINGS, Form, run
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.quiet, pytest.mark.timeout(900)]
 
 WHOLE = os.environ.get("MUSTER_CHANGES") == "whole"
-SHORT_FORM = Form((3,), growing=(steps.CHANGES,), shrinking=(steps.COMPLETE,), replaced=1)
-WHOLE_FORM = Form((3, 4), growing=steps.ALL, shrinking=steps.ALL, replaced=3)
+SHORT_FORM = Form((3,), growing=(steps.CHANGES,), shrinking=(steps.COMPLETE,), replaced=1, pause_s_max=5.0)
+"""Where a leader that leaves hands over, two members may campaign at once, and a kill right behind it leaves neither a
+majority: the next election is a time-out later, 1.6 s in all. That is a fault of ours which is open (docs/evidence.md):
+the whole form holds to the second that was promised, and shows it."""
+WHOLE_FORM = Form((3, 4), growing=steps.ALL, shrinking=steps.ALL, replaced=3, pause_s_max=1.0)
 OFFSETS_PARTITIONS = 8 if WHOLE else 4
 SEED = 17
 
