@@ -22,7 +22,7 @@ import pytest
 from muster_coordinator.wire.versions import Api
 
 from tests import kafka_tools
-from tests.cluster import MusterCluster, wait_until
+from tests.cluster import MusterCluster, wait_until, watch_stays
 from tests.wire.kio_entities import encode_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.paced, pytest.mark.timeout(1_200)]
@@ -127,7 +127,7 @@ def lines(held: Held, *options: str) -> set[tuple[str, float]]:
     return {(row["quota"], row["value"]) for row in held.quotas(*options)}
 
 
-@pytest.mark.skipif(WHOLE, reason="the long form has another")
+@pytest.mark.skipif(WHOLE, reason="of make test: make quotas has a test of a minute for it")
 def test_a_producer_is_held_is_told_so_and_its_neighbour_is_not(held: Held) -> None:
     held.topic("produced")
     rate, records = 400_000, 5_200
@@ -153,7 +153,7 @@ def test_a_producer_is_held_is_told_so_and_its_neighbour_is_not(held: Held) -> N
     assert lines(held, "--user", ANYBODY, "--client", "held") == {("producer_byte_rate", rate)}
 
 
-@pytest.mark.skipif(WHOLE, reason="the long form has another")
+@pytest.mark.skipif(WHOLE, reason="of make test: make quotas has a test of a minute for it")
 def test_a_consumer_that_is_muted_for_longer_than_its_session_stays_a_member(held: Held) -> None:
     """Nine seconds' worth at once, then so long nothing; its heartbeats have a connection of their own. The quota is
     set by Kafka's own tool."""
@@ -176,7 +176,7 @@ def test_a_consumer_that_is_muted_for_longer_than_its_session_stays_a_member(hel
     assert lines(held, "--client", "reader") == set()
 
 
-@pytest.mark.skipif(WHOLE, reason="the short form is whole")
+@pytest.mark.skipif(WHOLE, reason="of make test: make quotas has no longer form of it")
 def test_an_address_is_held_to_its_rate_of_new_connections_and_another_is_not(held: Held) -> None:
     held.muster("quota", "set", "--ip", "127.0.0.2", "connection_creation_rate=1")
     held.in_force()
@@ -213,7 +213,7 @@ def filled(held: Held) -> str:
     return "filled"
 
 
-@pytest.mark.skipif(not WHOLE, reason="MUSTER_QUOTAS=whole")
+@pytest.mark.skipif(not WHOLE, reason="a minute at each level: make quotas, in the nightly")
 @pytest.mark.parametrize("level", LEVELS)
 def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, filled: str, level: str) -> None:
     name = level.replace(" ", "-")
@@ -225,6 +225,11 @@ def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, f
         held.muster("quota", "set", *LEVELS[other], f"producer_byte_rate={rate}", f"consumer_byte_rate={rate}")
     started: list[subprocess.Popen[bytes]] = []
     outputs = [held.folder / f"{name}-{kind}.txt" for kind in ("in", "out")]
+
+    def work() -> bool:
+        assert all(one.poll() is None for one in started), [path.read_text()[-2_000:] for path in outputs]
+        return True
+
     try:
         for path, arguments in zip(
             outputs,
@@ -236,14 +241,13 @@ def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, f
         ):
             with path.open("wb") as out:
                 started.append(subprocess.Popen(kafka_tools.command(*arguments), stdout=out, stderr=out))
-        time.sleep(WARM_SECONDS)
+        watch_stays("both work", work, WARM_SECONDS)
         began = time.monotonic()
         received, sent = (held.metric(f"muster_client_{what}_bytes_total") for what in ("received", "sent"))
-        time.sleep(LONG_SECONDS)
+        watch_stays("both work", work, LONG_SECONDS)
         seconds = time.monotonic() - began
         received = held.metric("muster_client_received_bytes_total") - received
         sent = held.metric("muster_client_sent_bytes_total") - sent
-        assert all(one.poll() is None for one in started), [path.read_text()[-2_000:] for path in outputs]
         assert held.metric(EXPELLED) == expelled
     finally:
         for one in started:
