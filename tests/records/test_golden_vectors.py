@@ -10,7 +10,7 @@ from muster_coordinator.records.batch import (
     parse_header,
     stamp,
 )
-from muster_coordinator.records.control import EndMarker, decode_control
+from muster_coordinator.records.control import EndMarker, TransactionMarker, decode_control, marker_batch
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.records.keys import (
     GroupMetadataKey,
@@ -143,6 +143,12 @@ def test_end_transaction_markers():
     (record,) = iter_records(KAFKA_ABORT)
     assert decode_control(record) == EndMarker(False, 0)
     assert record.offset == 2
+
+
+def test_a_marker_is_byte_for_byte_that_of_a_real_kafka():
+    header = check(KAFKA_ABORT)
+    marker = TransactionMarker(header.producer_id, header.producer_epoch, EndMarker(False, 0), 1)
+    assert stamp(marker_batch(marker, header.max_timestamp_ms), 2, header.leader_epoch) == KAFKA_ABORT
 
 
 def test_batches_of_other_implementations_are_read_and_rebuilt():
