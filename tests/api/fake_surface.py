@@ -35,6 +35,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.replica.partitions.surface import EpochEnd, LocalLog, OffsetResult, ReadResult, Surface
@@ -142,6 +143,9 @@ class FakeLog:
         """What a round shows; None: it takes its time, `confirming` has who waits."""
         self.confirming: list[Callable[[bool], None]] = []
         self.deleted: list[int] = []
+        self.markers: list[TransactionMarker] = []
+        self.open_transactions: set[tuple[int, int]] = set()
+        """(producer id, epoch)"""
 
     @property
     def end(self) -> int:
@@ -225,6 +229,13 @@ class FakeLog:
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         self.deleted.append(offset)
         done(OffsetResult(Code.NONE, self.end if offset < 0 else offset))
+
+    def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        self.markers.append(marker)
+        done(self.code)
+
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return (producer_id, producer_epoch) in self.open_transactions
 
 
 class Watched(Mapping[str, Topic]):

@@ -14,6 +14,7 @@ from muster_coordinator.api.authorize import (
     operations_mask,
 )
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
+from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import Surface
@@ -46,10 +47,19 @@ class ApiSettings:
 class Services:
     """Shared by all handlers; holds no state of its own."""
 
-    __slots__ = ("authorize", "authorizer", "open", "settings", "surface")
+    __slots__ = ("authorize", "authorizer", "open", "settings", "surface", "verifier")
 
-    def __init__(self, surface: Surface, settings: ApiSettings, authorize: Authorize = allow_all) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        settings: ApiSettings,
+        authorize: Authorize = allow_all,
+        *,
+        verifier: TransactionVerifier | None = None,
+    ) -> None:
         self.surface = surface
+        self.verifier = verifier
+        """Who knows whether a partition is in a transaction; None: nobody does, and no transactional batch is taken."""
         self.settings = settings
         self.authorize = authorize
         self.open = authorize is allow_all

@@ -14,6 +14,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.topics.machine import ProduceResult
@@ -99,6 +100,18 @@ class LocalLog(Protocol):
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         """Propose MoveLogStart to `offset` (-1: the high watermark); `done` gets the log start then in force. 1 beyond
         the high watermark, 6 when not leader, 7 when not committed by the deadline (protocol notes 14)."""
+
+    def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        """End a producer's transaction in this partition (WriteTxnMarkers). NONE: the marker is durable on a quorum and
+        applied here, or was already. It may be sent again as often as it takes.
+
+        47: the marker is older than what the producer has written here since. 52: a later coordinator has written one.
+        Both are final. 6: this replica does not lead. 19: certainly not written. 7 and 20: it may be written, or not.
+        17: an offsets partition."""
+
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has, with this epoch, an open transaction in this leader's log, batches and markers in
+        flight included."""
 
 
 class Surface(Protocol):

@@ -21,6 +21,7 @@ from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
+from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
@@ -105,6 +106,13 @@ class LogView:
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         """Refused: offsets partitions have their own retention."""
         done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))
+
+    def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        """Refused: no group commits in a transaction yet."""
+        done(Code.INVALID_TOPIC_EXCEPTION)
+
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return False
 
     def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
         raft, state = self.raft, self.state
