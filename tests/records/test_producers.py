@@ -197,4 +197,4 @@ def test_damaged_and_newer_encodings_are_refused():
         with pytest.raises(MalformedError):
             ProducerTable.decode(bad)
     with pytest.raises(UnsupportedError):
-        ProducerTable.decode(b"\0\1" + data[2:])
+        ProducerTable.decode(b"\0\2" + data[2:])

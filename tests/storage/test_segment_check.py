@@ -28,7 +28,7 @@ def segment(*values: int, sidecar: bool = True) -> tuple[SimDisk, bytes, Segment
         epoch, at_ms = EPOCHS[number % 4] + 10 * (number // 4), 1_700_000_000_000 + number
         records = [(b"k", bytes(size)), (b"l", b"v")]
         parts.append(encode_batch(records, timestamp_ms=at_ms, base_offset=index.next_offset, leader_epoch=epoch))
-        index.note(len(parts[-1]), index.next_offset + 2, epoch, at_ms)
+        index.note(len(parts[-1]), index.next_offset + 2, epoch, at_ms, 0)
     put(disk, NAME, b"".join(parts))
     if sidecar:
         put(disk, f"{FOLDER}/{sidecar_name(BASE)}", index.encode())

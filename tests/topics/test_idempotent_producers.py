@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Code
+from muster_coordinator.records.control import EndMarker, TransactionMarker, marker_batch
 from muster_coordinator.topics import limits
 from muster_coordinator.topics.machine import Accepted, Duplicate, Refused
 
@@ -256,13 +257,13 @@ def test_followers_derive_the_same_producers_from_the_log() -> None:
 
 
 def test_a_batch_in_an_open_transaction_of_its_producer_is_48() -> None:
-    """No producer can open one yet; a log of a later version may hold one."""
     leader = Leader()
     leader.pending.append(Accepted(idempotent(0, attributes=0x10), 99, -1))
     leader.commit_one()
     assert leader.partition.last_stable_offset() == 0
     assert leader.refuse(idempotent(1)).code == Code.INVALID_TXN_STATE
-    leader.pending.append(Accepted(batch(1, producer_id=7, producer_epoch=0, attributes=0x30), 100, -1))
+    ended = marker_batch(TransactionMarker(7, 0, EndMarker(True, 3), 1), T0)
+    leader.pending.append(Accepted(ended, 100, -1))
     leader.commit_one()
     assert leader.partition.last_stable_offset() == 2
     assert leader.produce(idempotent(1)) == 2

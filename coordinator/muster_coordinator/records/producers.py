@@ -19,10 +19,17 @@ from muster_coordinator.records.errors import MalformedError, UnsupportedError
 
 _SEQUENCES = 2**31
 NO_OFFSET = -1
+IN_FLIGHT = -2
+"""First offset of a transaction whose first batch is not applied yet; never in a table."""
+NO_COORDINATOR_EPOCH = -1
 _VERSION = 0
+_WITH_COORDINATORS = 1
+"""Version of a table with a producer that has ended a transaction."""
 _TABLE_HEAD = struct.Struct(">hI")
 _STATE = struct.Struct(">qhqqB")
 _BATCH = struct.Struct(">iiqiq")
+_COUNT = struct.Struct(">I")
+_COORDINATOR = struct.Struct(">qi")
 
 
 class StoredBatch(NamedTuple):
@@ -47,6 +54,12 @@ class ProducerState(NamedTuple):
     """Timestamp of the last batch or marker; expiry counts from it."""
     transaction_first_offset: int = NO_OFFSET
     """First offset of the open transaction, NO_OFFSET for none."""
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    """Of the coordinator that wrote the producer's last marker."""
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.transaction_first_offset != NO_OFFSET
 
 
 class Standing(IntEnum):
@@ -104,18 +117,23 @@ def advance(state: ProducerState | None, header: BatchHeader, base_offset: int) 
     )
     opened = NO_OFFSET if state is None else state.transaction_first_offset
     if header.is_transactional and opened == NO_OFFSET:
-        opened = base_offset
+        opened = IN_FLIGHT if base_offset == NO_OFFSET else base_offset
+    coordinator = NO_COORDINATOR_EPOCH if state is None else state.coordinator_epoch
     if state is None or state.epoch != header.producer_epoch:
-        return ProducerState(header.producer_epoch, (batch,), header.max_timestamp_ms, opened)
+        return ProducerState(header.producer_epoch, (batch,), header.max_timestamp_ms, opened, coordinator)
     kept = (*state.batches[1 - PRODUCER_BATCHES_KEPT :], batch)
-    return ProducerState(state.epoch, kept, header.max_timestamp_ms, opened)
+    return ProducerState(state.epoch, kept, header.max_timestamp_ms, opened, coordinator)
 
 
-def end_transaction(state: ProducerState | None, producer_epoch: int, timestamp_ms: int) -> ProducerState:
+def end_transaction(
+    state: ProducerState | None,
+    producer_epoch: int,
+    timestamp_ms: int,
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH,
+) -> ProducerState:
     """The state after an end-transaction marker: no open transaction; a marker of a newer epoch drops the batches."""
-    if state is None or state.epoch != producer_epoch:
-        return ProducerState(producer_epoch, (), timestamp_ms)
-    return ProducerState(state.epoch, state.batches, timestamp_ms)
+    batches = () if state is None or state.epoch != producer_epoch else state.batches
+    return ProducerState(producer_epoch, batches, timestamp_ms, NO_OFFSET, coordinator_epoch)
 
 
 class ProducerTable:
@@ -138,13 +156,14 @@ class ProducerTable:
     def items(self) -> Iterator[tuple[int, ProducerState]]:
         return iter(self._states.items())
 
-    def apply(self, header: BatchHeader, base_offset: int) -> None:
-        """Apply a batch of the log; batches come in order. One without a producer changes nothing."""
+    def apply(self, header: BatchHeader, base_offset: int, coordinator_epoch: int = NO_COORDINATOR_EPOCH) -> None:
+        """Apply a batch of the log; batches come in order. One without a producer changes nothing.
+        `coordinator_epoch`: of a marker."""
         if header.producer_id < 0:
             return
         state = self._states.get(header.producer_id)
         if header.is_control:
-            after = end_transaction(state, header.producer_epoch, header.max_timestamp_ms)
+            after = end_transaction(state, header.producer_epoch, header.max_timestamp_ms, coordinator_epoch)
         else:
             after = advance(state, header, base_offset)
         self._states[header.producer_id] = after
@@ -175,6 +194,15 @@ class ProducerTable:
         a log, so it takes constant time."""
         return next(iter(self._open.values()), NO_OFFSET)
 
+    def open_count(self) -> int:
+        """Number of producers with an open transaction."""
+        return len(self._open)
+
+    def oldest_open(self) -> tuple[int, ProducerState] | None:
+        """The producer of the oldest open transaction."""
+        producer_id = next(iter(self._open), None)
+        return None if producer_id is None else (producer_id, self._states[producer_id])
+
     def copy(self) -> "ProducerTable":
         """A snapshot for a checkpoint: the states are immutable, so one dict copy is enough."""
         other = ProducerTable()
@@ -184,11 +212,18 @@ class ProducerTable:
 
     def encode(self) -> bytes:
         """The table in bytes, by ascending producer id: equal tables give equal bytes."""
-        pieces = [_TABLE_HEAD.pack(_VERSION, len(self._states))]
+        pieces = [b""]
+        ended: list[bytes] = []
         for producer_id in sorted(self._states):
-            epoch, batches, last_ms, opened = self._states[producer_id]
+            epoch, batches, last_ms, opened, coordinator_epoch = self._states[producer_id]
             pieces.append(_STATE.pack(producer_id, epoch, last_ms, opened, len(batches)))
             pieces += [_BATCH.pack(*batch) for batch in batches]
+            if coordinator_epoch != NO_COORDINATOR_EPOCH:
+                ended.append(_COORDINATOR.pack(producer_id, coordinator_epoch))
+        # Without markers the bytes are those of releases that know none.
+        pieces[0] = _TABLE_HEAD.pack(_WITH_COORDINATORS if ended else _VERSION, len(self._states))
+        if ended:
+            pieces += (_COUNT.pack(len(ended)), *ended)
         return b"".join(pieces)
 
     @classmethod
@@ -197,7 +232,7 @@ class ProducerTable:
         table = cls()
         try:
             version, count = _TABLE_HEAD.unpack_from(data)
-            if version != _VERSION:
+            if version not in (_VERSION, _WITH_COORDINATORS):
                 raise UnsupportedError(f"producer table version {version}")
             position = _TABLE_HEAD.size
             for _ in range(count):
@@ -208,6 +243,8 @@ class ProducerTable:
                     batches.append(StoredBatch._make(_BATCH.unpack_from(data, position)))
                     position += _BATCH.size
                 table._states[producer_id] = ProducerState(epoch, tuple(batches), last_ms, opened)
+            if version == _WITH_COORDINATORS:
+                position = table._decode_coordinators(data, position)
         except struct.error:
             raise MalformedError("a producer table is cut short") from None
         if position != len(data):
@@ -215,3 +252,16 @@ class ProducerTable:
         opened = ((state.transaction_first_offset, producer_id) for producer_id, state in table._states.items())
         table._open.update((producer_id, first) for first, producer_id in sorted(opened) if first != NO_OFFSET)
         return table
+
+    def _decode_coordinators(self, data: bytes, position: int) -> int:
+        """Read the epochs of coordinators at `position`; returns where they end."""
+        (count,) = _COUNT.unpack_from(data, position)
+        position += _COUNT.size
+        for _ in range(count):
+            producer_id, coordinator_epoch = _COORDINATOR.unpack_from(data, position)
+            position += _COORDINATOR.size
+            state = self._states.get(producer_id)
+            if state is None:
+                raise MalformedError(f"a coordinator of producer {producer_id}, which the table lacks")
+            self._states[producer_id] = state._replace(coordinator_epoch=coordinator_epoch)
+        return position

@@ -9,6 +9,7 @@ names. A crash in between leaves files below the log start, which the next start
 
 from muster_coordinator.errors import StorageFailed, no_space
 from muster_coordinator.ports import Disk, File
+from muster_coordinator.storage.aborted import txnindex_name
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 
@@ -63,7 +64,7 @@ class FlushJob:
             if self._new_folder:
                 self._disk.sync_dir(self._folder.rpartition("/")[0])
             for base in self._remove:
-                for name in (sidecar_name(base), segment_name(base)):
+                for name in (sidecar_name(base), txnindex_name(base), segment_name(base)):
                     if self._disk.exists(f"{self._folder}/{name}"):
                         self._disk.unlink(f"{self._folder}/{name}")
                 self._disk.sync_dir(self._folder)  # Oldest first, so that a crash leaves no gap between segments.

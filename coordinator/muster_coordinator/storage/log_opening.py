@@ -12,9 +12,9 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment import Segment, SegmentSummary, load_index
-from muster_coordinator.storage.segment_index import NO_TIMESTAMP, segment_name, sidecar_name
+from muster_coordinator.storage.segment_index import NO_TIMESTAMP, segment_name
 
-_NAME = re.compile(r"([0-9]{20})\.(log|sidx)")
+_NAME = re.compile(r"([0-9]{20})\.(log|sidx|txnindex)")
 """Other files in the folder are not ours and are left alone."""
 
 
@@ -39,13 +39,13 @@ def _cut(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> list[int]:
     is the recovery point's."""
     found = [match for match in map(_NAME.fullmatch, disk.listdir(folder)) if match]
     bases = sorted(int(match[1]) for match in found if match[2] == "log")
-    sidecars = [int(match[1]) for match in found if match[2] == "sidx"]
+    sidecars = [(int(match[1]), match[0]) for match in found if match[2] != "log"]
     for base in reversed(bases):
         if base > recovery_point.segment:
             disk.unlink(f"{folder}/{segment_name(base)}")
-    for base in sidecars:
+    for base, name in sidecars:
         if base > recovery_point.segment or base not in bases:
-            disk.unlink(f"{folder}/{sidecar_name(base)}")
+            disk.unlink(f"{folder}/{name}")
     kept = [base for base in bases if base <= recovery_point.segment]
     if not kept or kept[-1] != recovery_point.segment:
         if recovery_point.position != 0 or recovery_point.next_offset != recovery_point.segment:

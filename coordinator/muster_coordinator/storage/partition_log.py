@@ -18,6 +18,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk
+from muster_coordinator.storage.aborted import Aborted, is_transactional
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob
@@ -26,6 +27,7 @@ from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.lookup import SegmentSource, TimedOffset, max_timestamp_job, offset_by_time_job
 from muster_coordinator.storage.segment import Segment, SegmentSummary
 from muster_coordinator.storage.segment_index import NO_TIMESTAMP, SegmentIndex, sidecar_name
+from muster_coordinator.storage.transaction_index import TransactionIndex
 from muster_coordinator.topics.machine import RetentionView
 
 _BATCH = struct.Struct(">qiibIhiqq")
@@ -75,7 +77,10 @@ class PartitionLog:
         self._unflushed_bytes = 0
         self._flushing = False
         self._left_out: dict[str, bytes] = {}
-        """Path -> content of sidecars that were not written because the disk was full."""
+        """Path -> content of sidecars that were not written because the disk was full, or were made again."""
+        self._transactions = TransactionIndex(disk, folder, segments)
+        again = self._transactions.unwritten()[-SIDECARS_LEFT_OUT_MAX:]
+        self._left_out |= {self._sidecar(s): s.index.encode() for s in segments[:-1] if s.base in again}
         for segment in segments[:-1]:
             segment.unload()
         self.advance_start(log_start_offset)
@@ -147,7 +152,7 @@ class PartitionLog:
         """Append one stamped batch, to memory or the page cache; its base offset is `next_offset`, its epoch the term.
 
         Raises DiskFull when earlier batches could not be written: this one was not taken, and nothing has changed."""
-        base, length, epoch, _magic, _crc, _attributes, delta, _base_ms, max_ms = _BATCH.unpack_from(batch)
+        base, length, epoch, _magic, _crc, attributes, delta, _base_ms, max_ms = _BATCH.unpack_from(batch)
         assert base == self.next_offset, f"batch at {base}, expected {self.next_offset}"
         assert length + 12 == len(batch)
         next_offset = base + delta + 1
@@ -158,7 +163,9 @@ class PartitionLog:
             self._roll()
             segment = self._segments[-1]
         self._epochs.note(epoch, base)
-        segment.append(batch, next_offset, epoch, max_ms)
+        segment.append(batch, next_offset, epoch, max_ms, attributes)
+        if is_transactional(attributes):
+            self._transactions.note(batch)
         self.next_offset = next_offset
         self._unflushed_bytes += len(batch)
         if segment.unwritten_bytes >= SEGMENT_WRITE_BYTES:
@@ -186,6 +193,8 @@ class PartitionLog:
             dropped = self._segments[:gone]
             del self._segments[:gone], self._bases[:gone]
             self._garbage += dropped
+            for segment in dropped:
+                self._transactions.drop(segment.base)
             self._loaded = [segment for segment in self._loaded if segment not in dropped]
 
     # Reading.
@@ -211,6 +220,16 @@ class PartitionLog:
         if segment is not self._segments[-1]:
             self._touch(segment)
         return data
+
+    def aborted(self, offset: int, end: int) -> list[Aborted]:
+        """The aborted transactions that a reader of [offset, end) needs: what one `read` from `offset` has returned, in
+        the order of their markers. Raises SegmentDamaged as `read` does."""
+        assert self.log_start_offset <= offset, f"{offset} outside the log"
+        at = bisect_right(self._bases, offset) - 1
+        try:
+            return self._transactions.overlapping(self._segments, at, offset, end)
+        except (OSError, Corruption) as error:
+            raise SegmentDamaged(self._segments[at].base, f"log {self._folder}: {error}") from error
 
     def latest_epoch(self) -> int:
         """Epoch of the last batch; -1 for none."""
@@ -316,12 +335,11 @@ class PartitionLog:
         dirty, self._dirty = self._dirty, []
         garbage, self._condemned, self._garbage = self._condemned, self._garbage, []
         recovery_point = RecoveryPoint(applied, self.next_offset, active.base, active.written)
-        sidecars = {
-            f"{self._folder}/{sidecar_name(segment.base)}": segment.index.encode() for segment in (*dirty, active)
-        }
+        lists = self._transactions.take_files(active.index)
+        sidecars = {**lists, **{self._sidecar(segment): segment.index.encode() for segment in (*dirty, active)}}
         left, self._left_out = self._left_out, {}
         for path, data in left.items():
-            if path not in sidecars and int(path[-25:-5]) in self._bases:
+            if path not in sidecars and int(path.rpartition("/")[2].partition(".")[0]) in self._bases:
                 sidecars[path] = data
         job = FlushJob(
             self._disk,
@@ -351,6 +369,9 @@ class PartitionLog:
 
     # Within.
 
+    def _sidecar(self, segment: Segment) -> str:
+        return f"{self._folder}/{sidecar_name(segment.base)}"
+
     def _rolls(self, size: int, next_offset: int, max_timestamp_ms: int) -> bool:
         """Must a new segment begin before this batch? A function of applied batches only: no clock, no file time."""
         index = self._segments[-1].index
@@ -375,6 +396,7 @@ class PartitionLog:
                 raise DiskFull(f"log {self._folder}: {error}") from error
             raise StorageFailed(f"log {self._folder}: {error}") from error
         last = self._segments[-1]
+        self._transactions.seal(last.index)
         last.seal()
         self._dirty.append(last)
         self._touch(last)

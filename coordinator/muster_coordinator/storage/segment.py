@@ -98,12 +98,12 @@ class Segment:
         """Make the file; the name is durable after the next sync of the folder."""
         self._file = self._disk.open(self.path, create=True)
 
-    def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
+    def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int, attributes: int) -> None:
         """Add one batch at the end, in memory."""
         index = self.index
         if not self._unwritten:
             self._unwritten_from = index.next_offset
-        index.note(len(batch), next_offset, epoch, max_timestamp_ms)
+        index.note(len(batch), next_offset, epoch, max_timestamp_ms, attributes)
         self._unwritten.append(batch)
         self.unwritten_bytes += len(batch)
 

@@ -57,7 +57,7 @@ def check_segment(disk: Disk, path: str, folder: str, summary: SegmentSummary) -
         raise SegmentDamaged(summary.base, f"segment {path}: leader epochs do not ascend: {index.epochs[:20]}")
     sidecar = read_sidecar(disk, folder, summary.base)
     whole = sidecar is not None and sidecar.size == summary.size
-    if sidecar is not None and whole and sidecar.encode() != index.encode():
+    if sidecar is not None and whole and not sidecar.alike(index):
         raise SegmentDamaged(summary.base, f"segment {path} does not fit its index: epochs {index.epochs[:20]}")
     return CheckedSegment(index, checksum, whole)
 
@@ -94,11 +94,11 @@ def _whole_batches(file: File, path: str, index: SegmentIndex, summary: SegmentS
             view = memoryview(data)
             if len(data) < size:
                 raise SegmentDamaged(base, f"segment {path} ends at {start + len(data)}")
-        offset, _length, epoch, magic, crc, _attributes, delta, _base_ms, max_ms = _HEAD.unpack_from(data, at)
+        offset, _length, epoch, magic, crc, attributes, delta, _base_ms, max_ms = _HEAD.unpack_from(data, at)
         if magic != MAGIC or delta < 0 or offset != index.next_offset:
             raise SegmentDamaged(base, f"segment {path}: no batch of offset {index.next_offset} at {start + at}")
         if crc32c(view[at + CRC_FROM : at + size]) != crc:
             raise SegmentDamaged(base, f"segment {path}: the CRC of the batch at {start + at} does not fit")
-        index.note(size, offset + delta + 1, epoch, max_ms)
+        index.note(size, offset + delta + 1, epoch, max_ms, attributes)
         at += size
     return data[:at]

@@ -3,8 +3,9 @@
 Problem: find the batch that holds an offset, or the first one with a timestamp, in a 100 MiB file of small batches.
 Mechanism: one slot every SEGMENT_INDEX_INTERVAL_BYTES: first offset, file position, and the largest timestamp of all
 batches before the slot. The sidecar `<base>.sidx` holds the same for the first `size` bytes of the segment. It is
-derived: when it is absent, too short or fails its CRC, the headers of the segment are walked instead. Formats:
-docs/format.md.
+derived: when it is absent, too short or fails its CRC, the headers of the segment are walked instead. Of a segment with
+transactional batches it also says which transactions are open at its end, and vouches for the `.txnindex` file; that
+depends on the segments before, so it is added by who knows them (`transaction_index`). Formats: docs/format.md.
 """
 
 import struct
@@ -20,15 +21,21 @@ from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.aborted import is_transactional
 from muster_coordinator.storage.limits import SEGMENT_INDEX_INTERVAL_BYTES
 
 NO_TIMESTAMP = -1
 _SIDECAR_MAGIC = b"MSIX"
 _SIDECAR_VERSION = 1
+_WITH_TRANSACTIONS = 2
+"""Version of a segment with transactional batches."""
 _HEAD = struct.Struct(">4sHHqqqqqIII")
-"""Magic, version, 0, base offset, next offset, size, first timestamp, largest timestamp, epochs, slots, CRC of the
+"""Magic, version, 1 if a `TransactionsSection` is at the end, base offset, next offset, size, first timestamp, largest timestamp, epochs, slots, CRC of the
 rest."""
 _EPOCH = struct.Struct(">iq")
+_SECTION = struct.Struct(">III")
+"""Open transactions, entries of the `.txnindex` file, its CRC; then the open ones."""
+_OPEN = struct.Struct(">qq")
 _BATCH = struct.Struct(">qiibIhiqq")
 """A batch header up to maxTimestamp."""
 _SCAN_BYTES = 4 * MIB
@@ -39,6 +46,17 @@ class Position(NamedTuple):
 
     offset: int
     position: int
+
+
+class TransactionsSection(NamedTuple):
+    """What a sidecar says of the transactions of its segment."""
+
+    opened: tuple[tuple[int, int], ...]
+    """(producer, first offset) of those that are open at the segment's end."""
+    aborted: int
+    """Entries of the `.txnindex` file."""
+    checksum: int
+    """CRC of that file."""
 
 
 class SegmentIndex:
@@ -54,7 +72,9 @@ class SegmentIndex:
         "first_timestamp_ms",
         "max_timestamp_ms",
         "next_offset",
+        "section",
         "size",
+        "transactional",
     )
 
     def __init__(self, base: int) -> None:
@@ -66,14 +86,20 @@ class SegmentIndex:
         self.max_timestamp_ms = NO_TIMESTAMP
         self.epochs: list[tuple[int, int]] = []
         """(leader epoch, first offset) as they change within this segment."""
+        self.transactional = False
+        """It has batches of transactions, or markers."""
+        self.section: TransactionsSection | None = None
+        """None: there is none, or it is to be found out from this segment and those before."""
         self._offsets = array("I")
         """Relative to `base`. Invariant: the three columns have equal length, offsets and positions ascend."""
         self._positions = array("I")
         self._maxima = array("q")
         self._indexed_to = -SEGMENT_INDEX_INTERVAL_BYTES
 
-    def note(self, size: int, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
+    def note(self, size: int, next_offset: int, epoch: int, max_timestamp_ms: int, attributes: int) -> None:
         """A batch of `size` bytes was appended."""
+        if is_transactional(attributes):
+            self.transactional, self.section = True, None
         if self.size - self._indexed_to >= SEGMENT_INDEX_INTERVAL_BYTES:
             self._offsets.append(self.next_offset - self.base)
             self._positions.append(self.size)
@@ -115,20 +141,28 @@ class SegmentIndex:
         at = bisect_left(self._maxima, timestamp_ms)
         return self._positions[at - 1] if at else 0
 
+    def alike(self, other: "SegmentIndex") -> bool:
+        """Whether both were made from the same bytes of a segment; what the segments before add is left out."""
+        return self._encode(None) == other._encode(None)
+
     def encode(self) -> bytes:
         """The sidecar."""
+        return self._encode(self.section)
+
+    def _encode(self, section: TransactionsSection | None) -> bytes:
         body = b"".join(
             (
                 *(_EPOCH.pack(epoch, start) for epoch, start in self.epochs),
                 _big_endian(self._offsets),
                 _big_endian(self._positions),
                 _big_endian(self._maxima),
+                b"" if section is None else _encode_section(section),
             )
         )
         head = _HEAD.pack(
             _SIDECAR_MAGIC,
-            _SIDECAR_VERSION,
-            0,
+            _WITH_TRANSACTIONS if self.transactional else _SIDECAR_VERSION,
+            0 if section is None else 1,
             self.base,
             self.next_offset,
             self.size,
@@ -165,18 +199,26 @@ def read_sidecar(disk: Disk, folder: str, base: int) -> SegmentIndex | None:
 def _decode(data: bytes, base: int) -> SegmentIndex | None:
     if len(data) < _HEAD.size:
         return None
-    magic, version, _zero, stored_base, next_offset, size, first_ms, max_ms, epochs, slots, crc = _HEAD.unpack_from(
+    magic, version, marked, stored_base, next_offset, size, first_ms, max_ms, epochs, slots, crc = _HEAD.unpack_from(
         data
     )
-    if (magic, version, stored_base) != (_SIDECAR_MAGIC, _SIDECAR_VERSION, base):
+    if (magic, stored_base) != (_SIDECAR_MAGIC, base) or version not in (_SIDECAR_VERSION, _WITH_TRANSACTIONS):
         return None
-    if len(data) != _HEAD.size + epochs * _EPOCH.size + slots * 16:
+    section_at = _HEAD.size + epochs * _EPOCH.size + slots * 16
+    if version == _SIDECAR_VERSION or not marked:
+        whole = len(data) == section_at
+    else:
+        whole = len(data) >= section_at + _SECTION.size and len(data) == _section_end(data, section_at)
+    if not whole:
         return None
     if crc32c(memoryview(data)[_HEAD.size :], crc32c(data[: _HEAD.size - 4])) != crc:
         return None
     index = SegmentIndex(base)
     index.next_offset, index.size = next_offset, size
     index.first_timestamp_ms, index.max_timestamp_ms = first_ms, max_ms
+    index.transactional = version == _WITH_TRANSACTIONS
+    if index.transactional and marked:
+        index.section = _decode_section(data, section_at)
     at = _HEAD.size
     for _ in range(epochs):
         index.epochs.append(_EPOCH.unpack_from(data, at))
@@ -189,6 +231,23 @@ def _decode(data: bytes, base: int) -> SegmentIndex | None:
     if slots:
         index._indexed_to = index._positions[-1]
     return index
+
+
+def _encode_section(section: TransactionsSection) -> bytes:
+    head = _SECTION.pack(len(section.opened), section.aborted, section.checksum)
+    return head + b"".join(_OPEN.pack(*one) for one in section.opened)
+
+
+def _section_end(data: bytes, at: int) -> int:
+    opened: int = _SECTION.unpack_from(data, at)[0]
+    return at + _SECTION.size + opened * _OPEN.size
+
+
+def _decode_section(data: bytes, at: int) -> TransactionsSection:
+    opened, aborted, checksum = _SECTION.unpack_from(data, at)
+    first = at + _SECTION.size
+    pairs = ((int(pid), int(offset)) for pid, offset in _OPEN.iter_unpack(data[first : first + opened * _OPEN.size]))
+    return TransactionsSection(tuple(pairs), aborted, checksum)
 
 
 def _big_endian(column: "array[int]") -> bytes:
@@ -212,13 +271,13 @@ def scan(file: File, index: SegmentIndex, stop: int, name: str) -> None:
         limit = len(data) - HEADER_BYTES
         at = 0
         while at <= limit:
-            offset, length, epoch, magic, _crc, _attributes, delta, _base_ms, max_ms = unpack(data, at)
+            offset, length, epoch, magic, _crc, attributes, delta, _base_ms, max_ms = unpack(data, at)
             size = length + LOG_OVERHEAD
             if size < HEADER_BYTES or magic != MAGIC or offset != index.next_offset or delta < 0:
                 raise Corruption(f"segment {name}: no batch of offset {index.next_offset} at {start + at}")
             if start + at + size > stop:
                 raise Corruption(f"segment {name}: the batch at {start + at} ends after {stop}")
-            index.note(size, offset + delta + 1, epoch, max_ms)
+            index.note(size, offset + delta + 1, epoch, max_ms, attributes)
             at += size
         if index.size == start:
             raise Corruption(f"segment {name}: {len(data)} bytes at {start} where a batch should be, up to {stop}")

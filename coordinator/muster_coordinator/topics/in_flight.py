@@ -1,11 +1,11 @@
-"""Batches of idempotent producers that are proposed and not applied yet, on top of the applied table (protocol notes
+"""Batches of producers and markers that are proposed and not applied yet, on top of the applied table (protocol notes
 12.4).
 
 Problem: a producer's next batch must be judged by what is appended, not only by what is committed, and the part that is
 not committed must be dropped with leadership. Mechanism: per producer a short list of in-flight appends, each with the
-producer's state after it; the next batch is judged by the newest. When an in-flight append is dropped, the states of
-those behind it are recomputed from the table. What it does not do: know offsets; the answer to a duplicate of an
-in-flight append refers to that append's token.
+producer's state after it; the next batch or marker is judged by the newest. When an in-flight append is dropped, the
+states of those behind it are recomputed from the table. What it does not do: know offsets; the answer to a duplicate of
+an in-flight append refers to that append's token.
 """
 
 from typing import NamedTuple
@@ -13,24 +13,34 @@ from typing import NamedTuple
 from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 from muster_coordinator.records.batch import BatchHeader
 from muster_coordinator.records.producers import (
+    NO_COORDINATOR_EPOCH,
     NO_OFFSET,
     Judgement,
     ProducerState,
     ProducerTable,
     StoredBatch,
     advance,
+    end_transaction,
     judge,
 )
 from muster_coordinator.topics.machine import Duplicate
 
 
 class InFlightAppend(NamedTuple):
-    """One proposed batch that is not applied yet."""
+    """One proposed batch or marker that is not applied yet."""
 
     token: int
     header: BatchHeader
+    coordinator_epoch: int
+    """Of a marker."""
     after: ProducerState
     """The producer's state once this and all earlier in-flight appends are applied; their offsets are NO_OFFSET."""
+
+
+def _after(state: ProducerState | None, header: BatchHeader, coordinator_epoch: int) -> ProducerState:
+    if header.is_control:
+        return end_transaction(state, header.producer_epoch, header.max_timestamp_ms, coordinator_epoch)
+    return advance(state, header, NO_OFFSET)
 
 
 class InFlight:
@@ -46,10 +56,19 @@ class InFlight:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._inflights
 
+    def __len__(self) -> int:
+        """Producers with appends in flight: no more transactions than these are about to begin."""
+        return len(self._inflights)
+
     def state(self, producer_id: int) -> ProducerState | None:
         """The state of one producer with its in-flight appends."""
         inflights = self._inflights.get(producer_id)
         return inflights[-1].after if inflights else self._table.get(producer_id)
+
+    def last_token(self, producer_id: int) -> int:
+        """Token of the producer's newest in-flight append; -1 for none."""
+        inflights = self._inflights.get(producer_id)
+        return inflights[-1].token if inflights else -1
 
     def keeps(self, header: BatchHeader, behind: int) -> bool:
         """Whether a batch may be stored behind one that was refused and will come again, with `behind` as its first
@@ -73,18 +92,21 @@ class InFlight:
         inflights = self._inflights[producer_id]
         epoch = inflights[-1].after.epoch
         for inflight in inflights:
+            if inflight.header.is_control or inflight.after.epoch != epoch:
+                continue
             batch = inflight.after.batches[-1]
-            if inflight.after.epoch == epoch and batch[:2] == original[:2]:
+            if batch[:2] == original[:2]:
                 return Duplicate(NO_OFFSET, batch.timestamp_ms, inflight.token)
         applied = self._table.get(producer_id)
         assert applied is not None, "a batch that left the in-flight appends was applied"
         stored = next(batch for batch in applied.batches if batch[:2] == original[:2])
         return Duplicate(stored.base_offset, stored.timestamp_ms)
 
-    def add(self, token: int, header: BatchHeader) -> None:
-        """A batch that is the producer's next was proposed."""
-        after = advance(self.state(header.producer_id), header, NO_OFFSET)
-        self._inflights.setdefault(header.producer_id, []).append(InFlightAppend(token, header, after))
+    def add(self, token: int, header: BatchHeader, coordinator_epoch: int = NO_COORDINATOR_EPOCH) -> None:
+        """A batch that is the producer's next was proposed, or a marker."""
+        after = _after(self.state(header.producer_id), header, coordinator_epoch)
+        append = InFlightAppend(token, header, coordinator_epoch, after)
+        self._inflights.setdefault(header.producer_id, []).append(append)
         self._owners[token] = header.producer_id
 
     def applied(self, token: int) -> None:
@@ -102,7 +124,7 @@ class InFlight:
         left: list[InFlightAppend] = []
         for inflight in self._inflights[owner]:
             if inflight.token != token:
-                state = advance(state, inflight.header, NO_OFFSET)
+                state = _after(state, inflight.header, inflight.coordinator_epoch)
                 left.append(inflight._replace(after=state))
         self._keep(owner, left)
         return owner

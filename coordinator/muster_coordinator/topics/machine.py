@@ -1,7 +1,7 @@
 """The contract between one embedded topic partition (pure) and its host, and the results that `api` gets.
 
-A topic partition is a Raft group whose NORMAL entries are producers' batches as received, and whose COMMAND entries
-move log_start_offset and expire producers (decision 1). Its durable state is small: the producer table and the log
+A topic partition is a Raft group whose NORMAL entries are producers' batches as received, and markers that end their
+transactions, and whose COMMAND entries move log_start_offset and expire producers (decision 1). Its durable state is small: the producer table and the log
 start; settings come from the cluster image. The host stores the batches in `storage.partition_log.PartitionLog`, which
 the partition never uses.
 """
@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
+from muster_coordinator.records.control import TransactionMarker
 
 
 class RecordError(NamedTuple):
@@ -48,6 +49,27 @@ class Accepted(NamedTuple):
     log_append_time_ms: int
 
 
+class Written(NamedTuple):
+    """The marker is in the log already: answer as for the one that was written, which may still be in flight."""
+
+    token: int = -1
+    """-1: it is applied."""
+
+
+class ActiveProducer(NamedTuple):
+    """One producer of the partition, as DescribeProducers tells of it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    """-1: no batch of this epoch is known."""
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    """Of its last marker; -1: none."""
+    transaction_first_offset: int
+    """Of its open transaction; -1: none."""
+
+
 class ProduceResult(NamedTuple):
     """The answer for one partition of a Produce."""
 
@@ -82,14 +104,37 @@ class TopicMachine(Protocol):
     """Implemented by `topics.partition.TopicPartition`."""
 
     def offer(
-        self, now: Now, batch: bytes, *, configs: Mapping[str, str], behind: int | None = None
+        self,
+        now: Now,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> Refused | Duplicate | Accepted:
         """Validate against applied and in-flight state. The host passes the token to `applied` or `dropped`.
 
         A producer that is unknown here may begin with any sequence (KIP-360). `behind`: an earlier batch of the
         producer, with this first sequence, was refused and has to come again. Then this one is out of order if the
         producer is unknown, or if the earlier one, which may be stored, would be known for a duplicate no longer.
+        `verification`: what `verify` returned for it, once the transaction's coordinator has said yes.
         """
+
+    def verify(self, now: Now, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | Refused | None:
+        """Before a transactional batch is offered. None: the producer's transaction is open here, its coordinator need
+        not be asked. Else the number to hand to `offer` if the coordinator says yes."""
+
+    def offer_marker(
+        self, now: Now, marker: TransactionMarker, *, configs: Mapping[str, str]
+    ) -> Refused | Written | Accepted:
+        """A marker of a transaction's coordinator; its token is handed back as that of a batch."""
+
+    def open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has an open transaction here with this epoch, in-flight appends included."""
+
+    def producers(self) -> tuple[ActiveProducer, ...]: ...
+    def oldest_open(self) -> ActiveProducer | None:
+        """The producer whose transaction is open longest."""
 
     def applied(self, token: int) -> None: ...
     def dropped(self, token: int) -> None: ...

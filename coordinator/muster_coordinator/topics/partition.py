@@ -10,9 +10,11 @@ part. What it does not do: hold records, wait, answer, or know offsets before ap
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
-from muster_coordinator.records.batch import BatchHeader, parse_header
+from muster_coordinator.records.batch import BatchHeader, iter_records, parse_header
+from muster_coordinator.records.control import EndMarker, TransactionMarker, decode_control, marker_batch
+from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.records.producers import NO_OFFSET, ProducerState, ProducerTable, Standing
 from muster_coordinator.topics import limits
 from muster_coordinator.topics.checkpoint import PartitionCheckpoint, decode_checkpoint
@@ -25,16 +27,19 @@ from muster_coordinator.topics.log_commands import (
     encode_log_command,
     moved_log_start,
 )
-from muster_coordinator.topics.machine import Accepted, Duplicate, Refused, RetentionView
+from muster_coordinator.topics.machine import Accepted, ActiveProducer, Duplicate, Refused, RetentionView, Written
 from muster_coordinator.topics.retention import retained_from
 from muster_coordinator.topics.settings import topic_settings
-from muster_coordinator.topics.validation import validate
+from muster_coordinator.topics.transactions import MarkerStanding, Verifications, judge_marker
+from muster_coordinator.topics.validation import at_append_time, validate
 
 
 class TopicPartition:
     """Implements `topics.machine.TopicMachine`. All calls are made on the loop."""
 
-    __slots__ = ("_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table")
+    __slots__ = (
+        "_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table", "_verifications",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._next = 0
@@ -42,6 +47,7 @@ class TopicPartition:
         self._table = ProducerTable()
         # Leader only, volatile.
         self._in_flight = InFlight(self._table)
+        self._verifications = Verifications()
         self._last_token = 0
         self._heard_ms: dict[int, int] = {}
         self._leading_since_ms: int | None = None
@@ -49,46 +55,97 @@ class TopicPartition:
     # Leader.
 
     def offer(
-        self, now: Now, batch: bytes, *, configs: Mapping[str, str], behind: int | None = None
+        self,
+        now: Now,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> Refused | Duplicate | Accepted:
         """Validate the records field of one partition (protocol notes 12.2 rows 5, 11-20, 22-25)."""
         checked = validate(now.wall_ms, batch, topic_settings(configs))
         if isinstance(checked, Refused):
             return checked
         header = checked.header
-        if header.is_transactional:
-            return Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
         if header.producer_id >= 0:
-            verdict = self._judge(header, behind)
+            verdict = self._judge(header, behind, verification)
             if isinstance(verdict, Refused):
                 return verdict
             self._heard_ms[header.producer_id] = now.monotonic_ms
             if verdict is not None:
                 return verdict
             self._in_flight.add(self._last_token + 1, header)
+            self._verifications.end(header.producer_id)
+        elif header.is_transactional:
+            return Refused(Code.INVALID_TXN_STATE, "a transactional batch needs a producer id")
         self._last_token += 1
         return Accepted(checked.batch, self._last_token, checked.log_append_time_ms)
 
-    def _judge(self, header: BatchHeader, behind: int | None) -> Refused | Duplicate | None:
-        """Rows 23 and 25. None: the batch is the producer's next."""
+    def _judge(self, header: BatchHeader, behind: int | None, verification: int | None) -> Refused | Duplicate | None:
+        """Rows 23 to 25, in Kafka's order. None: the batch is the producer's next."""
         producer_id = header.producer_id
-        state = self._table.get(producer_id)
-        if state is not None and state.transaction_first_offset != NO_OFFSET:
-            return Refused(Code.INVALID_TXN_STATE, "the producer has an open transaction here")
+        state = self._in_flight.state(producer_id)
         standing, original = self._in_flight.judge(header)
         if original is not None:
             return self._in_flight.duplicate(producer_id, original)
+        begins = header.is_transactional and not self.open_transaction(producer_id, header.producer_epoch)
+        if begins and not self._verifications.allows(producer_id, verification):
+            return Refused(Code.INVALID_TXN_STATE, f"the partition is in no open transaction of producer {producer_id}")
         if standing == Standing.FENCED:
             return Refused(
                 Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is fenced"
             )
         early = behind is not None and not self._in_flight.keeps(header, behind)
+        if begins:
+            known = state is not None and bool(state.batches)
+            early = early or not self._verifications.in_order(producer_id, header.base_sequence, known=known)
         if standing == Standing.OUT_OF_ORDER or early:
             return Refused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id}: sequence {header.base_sequence} is not the next",
             )
+        if state is not None and state.in_transaction and not header.is_transactional:
+            return Refused(Code.INVALID_TXN_STATE, f"producer {producer_id} has an open transaction here")
+        if begins and self._table.open_count() + len(self._in_flight) >= limits.OPEN_TRANSACTIONS_MAX:
+            return Refused(Code.NOT_ENOUGH_REPLICAS, "too many transactions are open here", log_start_shown=False)
         return None
+
+    def verify(self, now: Now, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | Refused | None:
+        """See `topics.machine.TopicMachine.verify`."""
+        if self.open_transaction(producer_id, epoch):
+            return None
+        number = self._verifications.begin(now.monotonic_ms, producer_id, epoch, sequence, implicit=implicit)
+        if number is None:
+            return Refused(Code.NOT_ENOUGH_REPLICAS, "too many transactions begin here", log_start_shown=False)
+        return number
+
+    def open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer's transaction is open here. A newer epoch says that the one of before may have ended."""
+        state = self._in_flight.state(producer_id)
+        return state is not None and state.in_transaction and state.epoch == epoch
+
+    def offer_marker(
+        self, now: Now, marker: TransactionMarker, *, configs: Mapping[str, str]
+    ) -> Refused | Written | Accepted:
+        """Judge a marker by what is appended, in-flight appends included. It is written for a producer without an open
+        transaction too, as by Kafka: it raises the producer's epoch, and so keeps late batches out."""
+        producer_id, epoch = marker.producer_id, marker.producer_epoch
+        standing = judge_marker(self._in_flight.state(producer_id), marker)
+        if standing is MarkerStanding.WRITTEN:
+            return Written(self._in_flight.last_token(producer_id))
+        if standing is MarkerStanding.FENCED:
+            return Refused(Code.INVALID_PRODUCER_EPOCH, f"a marker of producer {producer_id}: epoch {epoch} is fenced")
+        if standing is MarkerStanding.COORDINATOR_FENCED:
+            why = f"a marker of producer {producer_id}: coordinator epoch {marker.end.coordinator_epoch} is fenced"
+            return Refused(Code.TRANSACTION_COORDINATOR_FENCED, why)
+        batch = marker_batch(marker, now.wall_ms)
+        if topic_settings(configs).log_append_time:
+            batch = at_append_time(batch, now.wall_ms)
+        self._last_token += 1
+        self._in_flight.add(self._last_token, parse_header(batch), marker.end.coordinator_epoch)
+        self._verifications.end(producer_id)
+        return Accepted(batch, self._last_token, now.wall_ms)
 
     def applied(self, token: int) -> None:
         """The batch of `token` was just applied by `apply_batch`."""
@@ -103,6 +160,7 @@ class TopicPartition:
     def resign(self) -> None:
         """Leadership is lost: drop the in-flight appends and the times of producers' batches. Tokens are not reused."""
         self._in_flight.clear()
+        self._verifications.clear()
         self._heard_ms.clear()
         self._leading_since_ms = None
 
@@ -149,16 +207,17 @@ class TopicPartition:
         base = entry.base_offset
         assert base == self._next, (base, self._next)
         self._next = base + header.last_offset_delta + 1
-        self._table.apply(header, base)
+        if not header.is_control:
+            self._table.apply(header, base)
+        elif (marker := _marker(entry.batch)) is not None:
+            self._table.apply(header, base, marker.coordinator_epoch)
         if len(self._table) > limits.TOPIC_PRODUCERS_MAX:
             self._forget_silent()
 
     def _forget_silent(self) -> None:
         """Drop the twentieth that is silent longest. This depends on the log alone, so every replica drops the same."""
         idle = sorted(
-            (_last_offset(state), producer_id)
-            for producer_id, state in self._table.items()
-            if state.transaction_first_offset == NO_OFFSET
+            (_last_offset(state), producer_id) for producer_id, state in self._table.items() if not state.in_transaction
         )
         self._forget(producer_id for _, producer_id in idle[: max(1, limits.TOPIC_PRODUCERS_MAX // 20)])
 
@@ -179,7 +238,7 @@ class TopicPartition:
             producer_id
             for producer_id, last_offset in command.producers
             if (state := self._table.get(producer_id)) is not None
-            and state.transaction_first_offset == NO_OFFSET
+            and not state.in_transaction
             and _last_offset(state) == last_offset
         )
 
@@ -192,9 +251,19 @@ class TopicPartition:
         return self._next
 
     def last_stable_offset(self) -> int:
-        """Offset at which the oldest open transaction began, else the high watermark."""
+        """Offset at which the oldest open transaction began, or the log start if that is later, else the high watermark.
+        Only what is applied counts, so a marker moves it once it is durable on a quorum."""
         first_open = self._table.first_open_offset()
-        return self._next if first_open == NO_OFFSET else first_open
+        return self._next if first_open == NO_OFFSET else max(first_open, self._log_start)
+
+    def producers(self) -> tuple[ActiveProducer, ...]:
+        """All producers that are known, as applied."""
+        return tuple(_active(producer_id, state) for producer_id, state in self._table.items())
+
+    def oldest_open(self) -> ActiveProducer | None:
+        """The producer of the transaction that holds the last stable offset."""
+        oldest = self._table.oldest_open()
+        return None if oldest is None else _active(*oldest)
 
     def image(self) -> CheckpointImage:
         """An immutable snapshot for the checkpoint; one dict copy."""
@@ -215,3 +284,17 @@ class TopicPartition:
 def _last_offset(state: ProducerState) -> int:
     """Last offset of the producer's newest batch; NO_OFFSET when only a marker of this epoch is known."""
     return state.batches[-1].base_offset + state.batches[-1].last_offset_delta if state.batches else NO_OFFSET
+
+
+def _active(producer_id: int, state: ProducerState) -> ActiveProducer:
+    last = state.batches[-1].last_sequence if state.batches else -1
+    return ActiveProducer(
+        producer_id, state.epoch, last, state.last_timestamp_ms, state.coordinator_epoch, state.transaction_first_offset
+    )
+
+
+def _marker(batch: bytes) -> EndMarker | None:
+    try:
+        return decode_control(next(iter_records(batch)))
+    except (MalformedError, StopIteration) as error:
+        raise Corruption(f"a control batch that is no marker: {error}") from error

@@ -216,6 +216,11 @@ def _untimely(oldest: int, newest: int) -> str:
     return f"its timestamp is not between {oldest} and {newest} (message.timestamp.before.max.ms and .after.max.ms)"
 
 
+def at_append_time(batch: bytes, wall_ms: int) -> bytes:
+    """A batch of the leader's own, for a topic with LogAppendTime."""
+    return _rewritten(batch, parse_header(batch).attributes | LOG_APPEND_TIME, wall_ms)
+
+
 def _rewritten(batch: bytes, attributes: int, max_ms: int) -> bytes:
     changed = bytearray(batch)
     _ATTRIBUTES.pack_into(changed, 21, attributes)

@@ -249,7 +249,8 @@ def verify_segment(
             if header.base_offset != index.next_offset:
                 why = f"{path}: a batch at offset {header.base_offset}, expected {index.next_offset}"
                 raise SegmentDamaged(base, why)
-            index.note(length, header.next_offset, header.leader_epoch, header.max_timestamp_ms)
+            at = header.next_offset, header.leader_epoch, header.max_timestamp_ms
+            index.note(length, *at, header.attributes)
             if prefix is not None and position < prefix.size <= index.size:
                 _compare_epochs(path, index, prefix)
         return index
