@@ -39,7 +39,8 @@ from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.replica.partitions.surface import EpochEnd, LocalLog, OffsetResult, ReadResult, Surface
-from muster_coordinator.topics.machine import ProduceResult
+from muster_coordinator.storage.aborted import Aborted
+from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
 from typing_extensions import override
 
 from tests.sim.loop import finish
@@ -146,6 +147,12 @@ class FakeLog:
         self.markers: list[TransactionMarker] = []
         self.open_transactions: set[tuple[int, int]] = set()
         """(producer id, epoch)"""
+        self.verification: int | Refused = 9
+        self.verified: list[int | None] = []
+        """What each batch was produced with."""
+        self.active: list[ActiveProducer] = []
+        self.aborted: list[Aborted] = []
+        self.asked_committed: list[bool] = []
 
     @property
     def end(self) -> int:
@@ -172,19 +179,22 @@ class FakeLog:
     def term(self) -> int:
         return self.epoch
 
-    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False) -> ReadResult:
         self.reads += 1
         if not self.start <= offset <= self.end:
             return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > self.end)
         data = b""
-        for _base, after, batch in self.batches:
+        stable = self.end if self.stable is None else self.stable
+        for base, after, batch in self.batches:
             if after <= offset:
                 continue
+            if committed and base >= stable:
+                break
             if len(data) + len(batch) > max_bytes and not (whole_first_batch and not data):
                 break
             data += batch
-        stable = self.end if self.stable is None else self.stable
-        return ReadResult(Code.NONE, data, self.end, stable, self.start)
+        aborted = tuple(self.aborted) if committed and data else ()
+        return ReadResult(Code.NONE, data, self.end, stable, self.start, aborted=aborted)
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         if self.leads is None:
@@ -211,7 +221,9 @@ class FakeLog:
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
         behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
+        self.verified.append(verification)
         self.produced.append((batch, configs, deadline_ms))
         if self.produce_result is None:
             self.waiting.append(done)
@@ -219,8 +231,9 @@ class FakeLog:
             done(self.produce_result)
         return False
 
-    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
+    def list_offset(self, timestamp_ms: int, *, committed: bool = False, done: Callable[[OffsetResult], None]) -> None:
         self.asked_offsets.append(timestamp_ms)
+        self.asked_committed.append(committed)
         done(self.offset_result)
 
     def epoch_end(self, epoch: int) -> EpochEnd:
@@ -236,6 +249,12 @@ class FakeLog:
 
     def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return (producer_id, producer_epoch) in self.open_transactions
+
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | Refused | None:
+        return None if self.open_transaction(producer_id, epoch) else self.verification
+
+    def producers(self) -> tuple[ActiveProducer, ...]:
+        return tuple(self.active)
 
 
 class Watched(Mapping[str, Topic]):

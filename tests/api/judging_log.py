@@ -22,6 +22,7 @@ class JudgingLog(FakeLog):
         self.machine = TopicPartition()
         self.produce_result = ProduceResult(Code.NONE)
         self.stored: list[bytes] = []
+        self.verification_now: int | None = None
 
     @classmethod
     def of(cls, surface: FakeSurface, name: str) -> "JudgingLog":
@@ -39,13 +40,19 @@ class JudgingLog(FakeLog):
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
         behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
         if self.produce_result is None or self.produce_result.code is not Code.NONE:
             return super().produce(batch, configs=configs, deadline_ms=deadline_ms, behind=behind, done=done)
+        self.verification_now = verification
         return self.judge(batch, behind, done)
 
+    @override
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | Refused | None:
+        return self.machine.verify(NOW, producer_id, epoch, sequence, implicit=implicit)
+
     def judge(self, batch: bytes, behind: int | None, done: Callable[[ProduceResult], None]) -> bool:
-        judged = self.machine.offer(NOW, batch, configs={}, behind=behind)
+        judged = self.machine.offer(NOW, batch, configs={}, behind=behind, verification=self.verification_now)
         if isinstance(judged, Refused):
             done(refusal(judged, 0))
             return False

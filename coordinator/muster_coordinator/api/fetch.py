@@ -147,7 +147,7 @@ class Fetch:
         """The response; partitions are grouped by topic in request order."""
         topics: dict[str | bytes, list[Value]] = {}
         endpoints: dict[int, Value] = {}
-        aborted = () if request.isolation_level == READ_COMMITTED else None
+        committed = request.isolation_level == READ_COMMITTED
 
         def add(index: int) -> int:
             one, result, group = reading.results[index]
@@ -158,7 +158,7 @@ class Fetch:
                 code = Code.NOT_LEADER_OR_FOLLOWER
             elif doubt is not None:
                 code = doubt.answer(code)
-            entry = _entry(one, result, code, aborted)
+            entry = _entry(one, result, code, committed=committed)
             if code in _LEADER_ELSEWHERE and version >= _LEADER_TAG_SINCE and group is not None:
                 self._point_to_leader(context, group, entry, endpoints)
             topics.setdefault(one.key, []).append(entry)
@@ -186,14 +186,14 @@ class Fetch:
             endpoints[leader.leader_id] = leader.node._asdict()
 
 
-def _entry(one: Wanted, result: ReadResult, code: Code, aborted: tuple[()] | None) -> dict[str, Value]:
+def _entry(one: Wanted, result: ReadResult, code: Code, *, committed: bool) -> dict[str, Value]:
     entry: dict[str, Value] = {
         "partition_index": one.asked.partition,
         "error_code": code,
         "high_watermark": -1,
         "last_stable_offset": -1,
         "log_start_offset": -1,
-        "aborted_transactions": aborted,
+        "aborted_transactions": () if committed else None,
         "preferred_read_replica": -1,
         "records": b"",
     }
@@ -202,6 +202,10 @@ def _entry(one: Wanted, result: ReadResult, code: Code, aborted: tuple[()] | Non
         entry["last_stable_offset"] = result.last_stable_offset
         entry["log_start_offset"] = result.log_start_offset
         entry["records"] = result.records
+        if result.aborted:
+            entry["aborted_transactions"] = [
+                {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in result.aborted
+            ]
         if result.diverging_epoch >= 0:
             entry["diverging_epoch"] = {"epoch": result.diverging_epoch, "end_offset": result.diverging_end_offset}
     return entry

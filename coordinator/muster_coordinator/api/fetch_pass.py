@@ -5,7 +5,6 @@ bytes hold over all its partitions. Mechanism: the pass goes partition by partit
 between two; it uses one image throughout. What this does not do: wait, or answer.
 """
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,9 +23,6 @@ READ_COMMITTED = 1
 """Isolation level; the other one is 0."""
 NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
 _BY_ID_SINCE = 13
-_UNPACK_FRAME = struct.Struct(">qi").unpack_from
-_FRAME_BYTES = 12
-"""baseOffset and batchLength of a batch."""
 
 
 class Wanted(NamedTuple):
@@ -128,11 +124,10 @@ class Pass:
         if log is None or not self._proven.get(group, True):
             return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
         self._logs.append(log)
-        result = _read_one(log, one.asked, self._left, first=self._got == 0)
+        committed = self._request.isolation_level == READ_COMMITTED
+        result = _read_one(log, one.asked, self._left, first=self._got == 0, committed=committed)
         if result.unproven:
             self._unproven.append(log)
-        if self._request.isolation_level == READ_COMMITTED and result.last_stable_offset < result.high_watermark:
-            result = result._replace(records=_stable(result.records, result.last_stable_offset))
         return result
 
     def _topic(self, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
@@ -160,7 +155,7 @@ def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]
     return Code.NONE, topic.partitions[asked.partition].group
 
 
-def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadResult:
+def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool, committed: bool) -> ReadResult:
     code = log.serving(asked.current_leader_epoch)
     if code is not Code.NONE:
         return ReadResult(code)
@@ -179,15 +174,5 @@ def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadRes
                     unproven=True,
                 )
             return here
-    return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), whole_first_batch=first)
-
-
-def _stable(records: bytes, last_stable_offset: int) -> bytes:
-    """The whole batches below the last stable offset, where read_committed ends while a transaction is open."""
-    pos = 0
-    while pos < len(records):
-        base_offset, length = _UNPACK_FRAME(records, pos)
-        if base_offset >= last_stable_offset:
-            break
-        pos += _FRAME_BYTES + length
-    return records[:pos]
+    most = min(asked.partition_max_bytes, left)
+    return log.read(asked.fetch_offset, most, whole_first_batch=first, committed=committed)

@@ -3,9 +3,11 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
+from muster_coordinator.api.fetch_pass import READ_COMMITTED
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -39,6 +41,7 @@ class ListOffsets:
                 topics.setdefault(name, []).append(_partition(one.partition_index, result, version))
             reply({"topics": [{"name": name, "partitions": entries} for name, entries in topics.items()]})
 
+        committed = request.isolation_level == READ_COMMITTED
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
         def begin(index: int, arrived: Callable[[OffsetResult], None]) -> None:
@@ -46,7 +49,7 @@ class ListOffsets:
             if times[name, one.partition_index] > 1:
                 arrived(OffsetResult(Code.INVALID_REQUEST))
             else:
-                self._one(context, version, name, one, doubt, arrived)
+                self._one(context, version, name, one, doubt, arrived, committed=committed)
 
         gather_in_turns(self._services.surface.loop, len(once), begin, answered)
 
@@ -58,6 +61,8 @@ class ListOffsets:
         one: Value,
         doubt: Doubt,
         done: Callable[[OffsetResult], None],
+        *,
+        committed: bool,
     ) -> None:
         timestamp: int = one.timestamp
         if timestamp < 0 and version < _SINCE.get(timestamp, 1 << 15):
@@ -65,7 +70,8 @@ class ListOffsets:
             return
         log = self._log(context, name, one.partition_index)
         if isinstance(log, Code):
-            if not doubt.parks(log, lambda: self._one(context, version, name, one, doubt, done)):
+            again = partial(self._one, context, version, name, one, doubt, done, committed=committed)
+            if not doubt.parks(log, again):
                 done(OffsetResult(doubt.answer(log)))
             return
         code = log.serving(one.current_leader_epoch)
@@ -75,7 +81,7 @@ class ListOffsets:
         elif timestamp in _NOWHERE:
             done(OffsetResult(Code.NONE))
         else:
-            log.list_offset(timestamp, done=done)
+            log.list_offset(timestamp, committed=committed, done=done)
 
     def _log(self, context: RequestContext, name: str, index: int) -> LocalLog | Code:
         services = self._services

@@ -3,7 +3,8 @@
 Every error concerns one partition; partitions are independent. acks=1 is served as acks=all (decision 4). acks=0 gets
 no answer, and any error closes the connection. Batches are stored as received: only the header of the first batch is
 read here. A batch that is pipelined behind one that must be sent again is judged with that in mind (`refused_batches`).
-While the WAL is short of room, batches wait for it before anything that depends on their order.
+While the WAL is short of room, batches wait for it before anything that depends on their order. The first batch of a
+transaction in a partition waits for the word of its coordinator (`transaction_batches`).
 
 A topic is called unknown only after the image was confirmed as current (`doubt`), else the answer is 6. It is also 6 if
 the topic exists by then: batches pipelined behind this one may have been judged meanwhile, so it would be stored after
@@ -21,6 +22,7 @@ from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.gather import Gather, in_turns
 from muster_coordinator.api.refused_batches import RefusedBatches, numbered
 from muster_coordinator.api.services import Services
+from muster_coordinator.api.transaction_batches import Question, TransactionBatches, Verdict
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
@@ -107,6 +109,8 @@ class Produce:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._refused = RefusedBatches()
+        verifier = services.verifier
+        self._transactions = None if verifier is None else TransactionBatches(services.surface.loop, verifier)
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Validate each partition, offer valid batches to their logs, answer when all are done."""
@@ -124,16 +128,17 @@ class Produce:
         # With acks=0 the client learns only that the connection is closed, so no error needs a confirmation.
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER) if request.acks != 0 else None
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
+        transaction = version, request.transactional_id
         refused = []
         for index, part in enumerate(parts):
             if _changes_nothing(context, part):
                 refused.append(index)
             else:
-                self._when_room(context, part, deadline_ms, doubt, gather.part(index))
+                self._when_room(context, transaction, part, deadline_ms, doubt, gather.part(index))
 
         def refuse(at: int) -> int:
             index = refused[at]
-            self._when_room(context, parts[index], deadline_ms, doubt, gather.part(index))
+            self._when_room(context, transaction, parts[index], deadline_ms, doubt, gather.part(index))
             return 0
 
         # In turns, as there may be tens of thousands. The others are begun at once: before any pipelined request.
@@ -220,23 +225,38 @@ class Produce:
     def _when_room(
         self,
         context: RequestContext,
+        transaction: tuple[int, str | None],
         part: Part,
         deadline_ms: int,
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
     ) -> None:
         """Continue when the WAL has room, in the order of arrival. Without room until the deadline it is
-        refused: it was certainly not appended."""
-
-        def go(admitted: bool) -> None:
-            present = part if admitted else part._replace(code=Code.NOT_ENOUGH_REPLICAS)
-            self._in_order(context, present, deadline_ms, doubt, done)
-
+        refused: it was certainly not appended. `transaction`: version and transactional id of the request."""
         log = self._log(part) if part.code is Code.NONE and part.first.batch else None
         if log is None or log.serving(-1) is not Code.NONE:
-            go(True)
-        else:
-            log.when_room(len(part.first.batch), deadline_ms, go)
+            self._in_order(context, part, deadline_ms, doubt, done)
+            return
+        asks = self._transactions if part.first.transactional_producer is not None else None
+        version, transactional_id = transaction
+
+        def go(admitted: bool) -> None:
+            if not admitted:
+                verified(Verdict(Code.NOT_ENOUGH_REPLICAS))
+            elif asks is None or transactional_id is None or part.first.code is not Code.NONE:
+                verified(Verdict())
+            else:
+                at = part.existing.name, part.partition
+                question = Question(version, transactional_id, *at, part.first.batch, deadline_ms)
+                asks.when_verified(log, question, verified)
+
+        def verified(verdict: Verdict) -> None:
+            present = part
+            if verdict.code is not Code.NONE:
+                present = part._replace(first=part.first._replace(code=verdict.code, message=verdict.message))
+            self._in_order(context, present, deadline_ms, doubt, done, verification=verdict.verification)
+
+        log.when_room(len(part.first.batch), deadline_ms, go)
 
     def _log(self, part: Part) -> LocalLog | None:
         return self._services.surface.local_log(part.existing.partitions[part.partition].group)
@@ -248,6 +268,8 @@ class Produce:
         deadline_ms: int,
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
+        *,
+        verification: int | None = None,
     ) -> None:
         """Offer the batch to its log. Behind a refused batch it must not start its producer's state here, nor push that
         one out of it, and an out-of-order error becomes the refused batch's (`refused_batches`)."""
@@ -268,7 +290,8 @@ class Produce:
             done(result)
 
         if doubt is None or part.code not in ABSENT:
-            if self._offer(part, deadline_ms, answered, behind=None if before is None else before.sequence):
+            behind = None if before is None else before.sequence
+            if self._offer(part, deadline_ms, answered, behind=behind, verification=verification):
                 self._refused.taken(one)
             return
         # Noted as refused before any batch that is pipelined behind this one is judged.
@@ -276,7 +299,13 @@ class Produce:
         self._tell_absent(part, doubt, done)
 
     def _offer(
-        self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None], *, behind: int | None = None
+        self,
+        part: Part,
+        deadline_ms: int,
+        done: Callable[[ProduceResult], None],
+        *,
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
         """Whether its log takes the batch."""
         if part.code is not Code.NONE:
@@ -290,7 +319,14 @@ class Produce:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return False
         configs = dict(part.existing.configs)
-        return log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, behind=behind, done=done)
+        return log.produce(
+            part.first.batch,
+            configs=configs,
+            deadline_ms=deadline_ms,
+            behind=behind,
+            verification=verification,
+            done=done,
+        )
 
     def _answer(
         self, context: RequestContext, parts: list[Part], results: list[ProduceResult], reply: Exchange

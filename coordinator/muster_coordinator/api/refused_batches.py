@@ -26,6 +26,7 @@ from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 SENT_AGAIN = frozenset((
     Code.CORRUPT_MESSAGE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER,
     Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.CONCURRENT_TRANSACTIONS,
 ))  # fmt: skip
 """Errors after which a producer sends the same batch again."""
 _SEQUENCES = 1 << 31

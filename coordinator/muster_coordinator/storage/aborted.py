@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption
-from muster_coordinator.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, iter_records
+from muster_coordinator.records.batch import CONTROL, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL, iter_records
 from muster_coordinator.records.control import decode_control
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
 
@@ -25,6 +25,9 @@ _PRODUCER_AT = 43
 _ATTRIBUTES = struct.Struct(">h")
 _ATTRIBUTES_AT = 21
 _BASE = struct.Struct(">q")
+_FRAME = struct.Struct(">qi")
+_DELTA = struct.Struct(">i")
+_DELTA_AT = 23
 _LAST_AT = 18
 """Of the marker's offset within an entry."""
 NONE_OPEN = -1
@@ -138,6 +141,19 @@ def _commits(batch: bytes) -> bool | None:
     except (MalformedError, UnsupportedError) as error:
         raise Corruption(f"a control batch that cannot be read: {error}") from error
     return None if marker is None else marker.commit
+
+
+def below(records: bytes, last_stable_offset: int) -> tuple[int, int]:
+    """Of whole batches: the bytes of those that begin below the last stable offset, where read_committed ends, and the
+    end offset of the last of them."""
+    position, end = 0, -1
+    while position < len(records):
+        base, length = _FRAME.unpack_from(records, position)
+        if base >= last_stable_offset:
+            break
+        end = base + _DELTA.unpack_from(records, position + _DELTA_AT)[0] + 1
+        position += LOG_OVERHEAD + length
+    return position, end
 
 
 def is_transactional(attributes: int) -> bool:

@@ -221,6 +221,11 @@ class PartitionLog:
             self._touch(segment)
         return data
 
+    @property
+    def has_aborted(self) -> bool:
+        """Is any transaction in the log known to be aborted?"""
+        return self._transactions.count > 0
+
     def aborted(self, offset: int, end: int) -> list[Aborted]:
         """The aborted transactions that a reader of [offset, end) needs: what one `read` from `offset` has returned, in
         the order of their markers. Raises SegmentDamaged as `read` does."""

@@ -30,8 +30,8 @@ _SIDECAR_VERSION = 1
 _WITH_TRANSACTIONS = 2
 """Version of a segment with transactional batches."""
 _HEAD = struct.Struct(">4sHHqqqqqIII")
-"""Magic, version, 1 if a `TransactionsSection` is at the end, base offset, next offset, size, first timestamp, largest timestamp, epochs, slots, CRC of the
-rest."""
+"""Magic, version, 1 if a `TransactionsSection` is at the end, base offset, next offset, size, first timestamp, largest
+timestamp, epochs, slots, CRC of the rest."""
 _EPOCH = struct.Struct(">iq")
 _SECTION = struct.Struct(">III")
 """Open transactions, entries of the `.txnindex` file, its CRC; then the open ones."""

@@ -55,7 +55,7 @@ _NOTHING = _Sealed(0, NONE_OPEN)
 class TransactionIndex:
     """Of one log; `PartitionLog` calls it for each transactional batch, seal, flush and removal."""
 
-    __slots__ = ("_active", "_count", "_disk", "_folder", "_lists", "_open", "_sealed", "_unwritten")
+    __slots__ = ("_active", "_disk", "_folder", "_lists", "_open", "_sealed", "_unwritten", "count")
 
     def __init__(self, disk: Disk, folder: str, segments: Sequence[Segment]) -> None:
         """`segments`: all of the log, with their indexes loaded; the last one is active."""
@@ -67,7 +67,7 @@ class TransactionIndex:
         """base -> the list of a sealed segment, least recently used first."""
         self._unwritten: dict[int, AbortedList] = {}
         """The same of segments that were sealed, or walked, since the last flush."""
-        self._count = 0
+        self.count = 0
         """Entries in all lists."""
         self._open = OpenTransactions()
         self._active = AbortedList()
@@ -77,7 +77,7 @@ class TransactionIndex:
                 self._active, walked = self._known_or_walked(segment, index)
             else:
                 self._active = AbortedList()
-            self._count += len(self._active)
+            self.count += len(self._active)
             if segment is not segments[-1]:
                 self._keep(segment.base, self._active)
                 if walked:
@@ -118,7 +118,7 @@ class TransactionIndex:
         aborted = self._open.note(batch)
         if aborted is not None:
             self._active.add(aborted)
-            self._count += 1
+            self.count += 1
 
     def seal(self, index: SegmentIndex) -> None:
         """The active segment, of this index, takes no more batches."""
@@ -139,7 +139,7 @@ class TransactionIndex:
 
     def drop(self, base: int) -> None:
         """A sealed segment fell below the log start."""
-        self._count -= self._sealed.pop(base, _NOTHING).aborted
+        self.count -= self._sealed.pop(base, _NOTHING).aborted
         self._lists.pop(base, None)
         self._unwritten.pop(base, None)
 
@@ -159,7 +159,7 @@ class TransactionIndex:
     def overlapping(self, segments: Sequence[Segment], at: int, first: int, end: int) -> list[Aborted]:
         """The aborted transactions with an offset in [first, end), which lies in segment number `at`."""
         found: list[Aborted] = []
-        if not self._count:
+        if not self.count:
             return found
         for number in range(at, len(segments)):
             segment = segments[number]

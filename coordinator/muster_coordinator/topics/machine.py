@@ -1,9 +1,9 @@
 """The contract between one embedded topic partition (pure) and its host, and the results that `api` gets.
 
 A topic partition is a Raft group whose NORMAL entries are producers' batches as received, and markers that end their
-transactions, and whose COMMAND entries move log_start_offset and expire producers (decision 1). Its durable state is small: the producer table and the log
-start; settings come from the cluster image. The host stores the batches in `storage.partition_log.PartitionLog`, which
-the partition never uses.
+transactions, and whose COMMAND entries move log_start_offset and expire producers (decision 1). Its durable state is
+small: the producer table and the log start; settings come from the cluster image. The host stores the batches in
+`storage.partition_log.PartitionLog`, which the partition never uses.
 """
 
 from collections.abc import Mapping

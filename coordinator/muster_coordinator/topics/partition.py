@@ -38,7 +38,8 @@ class TopicPartition:
     """Implements `topics.machine.TopicMachine`. All calls are made on the loop."""
 
     __slots__ = (
-        "_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table", "_verifications",
+        "_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table",
+        "_verifications",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -251,8 +252,8 @@ class TopicPartition:
         return self._next
 
     def last_stable_offset(self) -> int:
-        """Offset at which the oldest open transaction began, or the log start if that is later, else the high watermark.
-        Only what is applied counts, so a marker moves it once it is durable on a quorum."""
+        """Offset at which the oldest open transaction began, or the log start if that is later, else the high
+        watermark. Only what is applied counts, so a marker moves it once it is durable on a quorum."""
         first_open = self._table.first_open_offset()
         return self._next if first_open == NO_OFFSET else max(first_open, self._log_start)
 

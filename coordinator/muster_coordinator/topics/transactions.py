@@ -1,10 +1,11 @@
 """Transactions in a topic partition, as its leader judges them: who may begin one, and which markers may end one. Pure.
 
 Problem: a batch that begins a transaction of which no coordinator knows is never ended (KIP-890), and a marker that
-comes late, or from a coordinator of before, must not end the producer's next transaction. Mechanism: a producer begins a
-transaction here only with a *verification*: a number that was taken before the coordinator was asked, and that its next
-batch or marker makes worthless. So an answer from before a marker allows nothing after it. A marker is judged by the
-producer's epoch and the coordinator's, as Kafka's `ProducerAppendInfo` does. What it does not do: ask the coordinator.
+comes late, or from a coordinator of before, must not end the producer's next transaction. Mechanism: a producer begins
+a transaction here only with a *verification*: a number that was taken before the coordinator was asked, and that its
+next batch or marker makes worthless. So an answer from before a marker allows nothing after it. A marker is judged by
+the producer's epoch and the coordinator's, as Kafka's `ProducerAppendInfo` does. What it does not do: ask the
+coordinator.
 """
 
 from enum import IntEnum

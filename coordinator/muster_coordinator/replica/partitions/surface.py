@@ -17,7 +17,8 @@ from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
-from muster_coordinator.topics.machine import ProduceResult
+from muster_coordinator.storage.aborted import Aborted
+from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
 
 
 class ReadResult(NamedTuple):
@@ -30,6 +31,8 @@ class ReadResult(NamedTuple):
     log_start_offset: int = -1
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
+    aborted: tuple[Aborted, ...] = ()
+    """Aborted transactions among the records; for readers of isolation level 1."""
     unproven: bool = False
     """The result says that an offset does not exist. A deposed leader cannot know that: answer only after
     `LocalLog.confirm`."""
@@ -65,8 +68,9 @@ class LocalLog(Protocol):
     def size_bytes(self) -> int:
         """Size of all segments, appended data that is not written to files included."""
 
-    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
-        """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False) -> ReadResult:
+        """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule.
+        `committed`: nothing at or beyond the last stable offset, and with the aborted transactions (isolation 1)."""
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         """Call `done(True)` after one ReadIndex round: data that is not applied here now was not acknowledged anywhere
@@ -87,12 +91,21 @@ class LocalLog(Protocol):
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
         behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
-        """Offsets partitions refuse (17 is the API's check). 7 when not committed by the deadline. `behind` as in
-        `topics.machine.TopicMachine.offer`. True: the batch is in the leader's log, whatever becomes of it."""
+        """Offsets partitions refuse (17 is the API's check). 7 when not committed by the deadline. `behind` and
+        `verification` as in `topics.machine.TopicMachine.offer`. True: the batch is in the leader's log, whatever
+        becomes of it."""
 
-    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
-        """-1 latest (after a ReadIndex round), -2/-4 earliest, -3 maximum timestamp, >= 0 by time (in a worker)."""
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | Refused | None:
+        """See `topics.machine.TopicMachine.verify`."""
+
+    def producers(self) -> tuple[ActiveProducer, ...]:
+        """The producers that are known here, as applied; on any replica."""
+
+    def list_offset(self, timestamp_ms: int, *, committed: bool = False, done: Callable[[OffsetResult], None]) -> None:
+        """-1 latest (after a ReadIndex round), -2/-4 earliest, -3 maximum timestamp, >= 0 by time (in a worker).
+        `committed`: the last stable offset counts as the end (isolation level 1)."""
 
     def epoch_end(self, epoch: int) -> EpochEnd:
         """To be answered only after `confirm`: a newer leader's log may go on where this one ends."""

@@ -27,6 +27,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.rolls import Rolls
 from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
+from muster_coordinator.storage.aborted import Aborted, below
 from muster_coordinator.storage.lookup import TimedOffset
 from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
@@ -36,7 +37,12 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
-_BY_HISTORY = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE)
+_BY_HISTORY = (
+    Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Code.INVALID_PRODUCER_EPOCH,
+    Code.INVALID_TXN_STATE,
+    Code.TRANSACTION_COORDINATOR_FENCED,
+)
 Produced = Callable[[ProduceResult], None]
 Damaged = Callable[[GroupNo, Corruption], None]
 """Called with the group and the error when stored bytes prove to be damaged; see `damage`."""
@@ -67,7 +73,7 @@ class LogView:
             return Code.NOT_LEADER_OR_FOLLOWER
         return Code.NONE if self.raft.serves else Code.OFFSET_NOT_AVAILABLE
 
-    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False) -> ReadResult:
         state = self.state
         if state.closed:
             return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
@@ -75,13 +81,25 @@ class LogView:
         if not state.log_start <= offset <= end:
             return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > end)
         records = b""
-        if offset < end:
-            try:
+        stable = self.last_stable_offset()
+        aborted: tuple[Aborted, ...] = ()
+        try:
+            if offset < (stable if committed else end):
                 records = state.log.read(offset, max_bytes, whole_first_batch)
-            except Corruption as error:
-                self._damaged(self.group, error)
-                return ReadResult(Code.KAFKA_STORAGE_ERROR)
-        return ReadResult(Code.NONE, records, end, self.last_stable_offset(), state.log_start)
+            if committed and records:
+                records, aborted = self._committed(offset, records, stable)
+        except Corruption as error:
+            self._damaged(self.group, error)
+            return ReadResult(Code.KAFKA_STORAGE_ERROR)
+        return ReadResult(Code.NONE, records, end, stable, state.log_start, aborted=aborted)
+
+    def _committed(self, offset: int, records: bytes, stable: int) -> tuple[bytes, tuple[Aborted, ...]]:
+        """The batches below the last stable offset, and the aborted transactions that overlap with them."""
+        state = self.state
+        if stable >= state.next_offset and not state.log.has_aborted:
+            return records, ()
+        size, end = below(records, stable)
+        return records[:size], tuple(state.log.aborted(offset, end)) if size else ()
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         self.raft.read_index(done)
@@ -97,7 +115,14 @@ class LogView:
         self.raft.wal_writer.admission.when_room(size_bytes, deadline_ms, go)
 
     def produce(
-        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, behind: int | None = None
+        self,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        deadline_ms: int,
+        done: Produced,
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
         """Refused: only the group coordinator writes offsets partitions."""
         done(ProduceResult(Code.INVALID_TOPIC_EXCEPTION))
@@ -114,7 +139,14 @@ class LogView:
     def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return False
 
-    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | topics.Refused | None:
+        """Refused, as `produce` is."""
+        return topics.Refused(Code.INVALID_TOPIC_EXCEPTION)
+
+    def producers(self) -> tuple[topics.ActiveProducer, ...]:
+        return ()
+
+    def list_offset(self, timestamp_ms: int, *, committed: bool = False, done: Callable[[OffsetResult], None]) -> None:
         raft, state = self.raft, self.state
         if not raft.leads:
             done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
@@ -124,15 +156,18 @@ class LogView:
         elif not raft.serves:
             done(OffsetResult(Code.OFFSET_NOT_AVAILABLE))
         else:
-            raft.read_index(lambda confirmed: self._listed(confirmed, timestamp_ms, done))
+            raft.read_index(lambda confirmed: self._listed(confirmed, timestamp_ms, committed, done))
 
-    def _listed(self, confirmed: bool, timestamp_ms: int, done: Callable[[OffsetResult], None]) -> None:
+    def _listed(
+        self, confirmed: bool, timestamp_ms: int, committed: bool, done: Callable[[OffsetResult], None]
+    ) -> None:
         if not confirmed:
             done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
             return
         state = self.state
+        end = self.last_stable_offset() if committed else state.next_offset
         if timestamp_ms == LATEST:
-            done(OffsetResult(Code.NONE, state.next_offset, -1, self.raft.core.term))
+            done(OffsetResult(Code.NONE, end, -1, self.raft.core.term))
             return
         log = state.log
         try:
@@ -140,7 +175,6 @@ class LogView:
         except DiskFull:
             done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
             return
-        end = state.next_offset
 
         def found(result: TimedOffset | BaseException | None) -> None:
             if state.closed or state.log is not log:
@@ -188,6 +222,7 @@ class OffsetsLog(LogView):
         return self.state.next_offset if first_open < 0 else first_open
 
 
+_MARKER_BYTES = 78
 _LATE_ANSWERED_MIN = 64
 """Heap size below which deadlines of answered batches are not removed."""
 
@@ -232,7 +267,14 @@ class TopicGroup:
     # -- producing -------------------------------------------------------------------------------------------------
 
     def produce(
-        self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced, *, behind: int | None = None
+        self,
+        batch: bytes,
+        configs: Mapping[str, str],
+        deadline_ms: int,
+        done: Produced,
+        *,
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
         """See `surface.LocalLog.produce`."""
         group = self.group
@@ -242,7 +284,7 @@ class TopicGroup:
         if not self.rolls.said():
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended; producers retry this code
             return False
-        judged = self.machine.offer(self._now(), batch, configs=configs, behind=behind)
+        judged = self.machine.offer(self._now(), batch, configs=configs, behind=behind, verification=verification)
         if isinstance(judged, topics.Refused):
             self._refuse(group, topics.refusal(judged, self.state.log_start), done)
             return False
@@ -250,6 +292,32 @@ class TopicGroup:
             self._duplicate(judged, deadline_ms, done)
             return True
         return self._propose(group, judged, deadline_ms, done)
+
+    def write_marker(
+        self, marker: TransactionMarker, configs: Mapping[str, str], deadline_ms: int, done: Produced
+    ) -> None:
+        """See `surface.LocalLog.write_marker`."""
+        group = self.group
+        if not group.serves or group.transferring:
+            done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        if not self.rolls.said():
+            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))
+            return
+        judged = self.machine.offer_marker(self._now(), marker, configs=configs)
+        if isinstance(judged, topics.Refused):
+            self._refuse(group, topics.refusal(judged, self.state.log_start), done)
+        elif isinstance(judged, topics.Accepted):
+            self._propose(group, judged, deadline_ms, done)
+        elif judged.token < 0:
+            done(ProduceResult(Code.NONE))
+        elif judged.token in self._unanswered:
+            self._answer_later(judged.token, deadline_ms, done)
+        else:
+            done(ProduceResult(Code.REQUEST_TIMED_OUT))
+
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | topics.Refused | None:
+        return self.machine.verify(self._now(), producer_id, epoch, sequence, implicit=implicit)
 
     @staticmethod
     def _refuse(group: RaftGroup, refusal: ProduceResult, done: Produced) -> None:
@@ -401,9 +469,41 @@ class TopicLog(LogView):
 
     @override
     def produce(
-        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, behind: int | None = None
+        self,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        deadline_ms: int,
+        done: Produced,
+        behind: int | None = None,
+        verification: int | None = None,
     ) -> bool:
-        return self.topic.produce(batch, configs, deadline_ms, done, behind=behind)
+        return self.topic.produce(batch, configs, deadline_ms, done, behind=behind, verification=verification)
+
+    @override
+    def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        def go(admitted: bool) -> None:
+            if admitted:
+                self.topic.write_marker(marker, self.configs(), deadline_ms, lambda result: done(result.code))
+            else:
+                done(Code.NOT_ENOUGH_REPLICAS)
+
+        if self.serving(-1) is Code.NONE:
+            self.when_room(_MARKER_BYTES, deadline_ms, go)
+        else:
+            done(Code.NOT_LEADER_OR_FOLLOWER)
+
+    @override
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return self.topic.machine.open_transaction(producer_id, producer_epoch)
+
+    @override
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, implicit: bool) -> int | topics.Refused | None:
+        return self.topic.verify(producer_id, epoch, sequence, implicit=implicit)
+
+    @override
+    def producers(self) -> tuple[topics.ActiveProducer, ...]:
+        return self.topic.machine.producers()
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
