@@ -149,6 +149,7 @@ REQUESTS: dict[int, dict[str, Any]] = {
     Api.DESCRIBE_QUORUM: {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],
     },
+    Api.DESCRIBE_PRODUCERS: {"topics": [{"name": "orders", "partition_indexes": [0]}]},
     Api.LIST_TRANSACTIONS: {},
     Api.API_VERSIONS: {"client_software_name": "tests", "client_software_version": "1.0"},
     Api.CREATE_TOPICS: {

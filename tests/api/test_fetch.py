@@ -10,6 +10,7 @@ from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import EpochEnd
+from muster_coordinator.storage.aborted import Aborted
 from muster_coordinator.wire.throttling import Throttling
 from muster_coordinator.wire.versions import Api
 
@@ -73,6 +74,38 @@ def test_aborted_transactions_are_null_or_a_list_by_isolation(isolation: int, ex
     client = KafkaClient(wide_surface())
     answer = client.ask(Api.FETCH, 11, **request(part(0), name="wide", isolation_level=isolation))
     assert answer.responses[0].partitions[0].aborted_transactions == expected
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_a_reader_of_committed_data_gets_what_was_aborted_up_to_the_last_stable_offset(version: int) -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.stable = 10
+    log.aborted = [Aborted(2**63 - 1, 0, 9, 10), Aborted(0, 3, 8, 10)]
+    answer = KafkaClient(surface).ask(Api.FETCH, version, **request(part(0), name="wide", isolation_level=1))
+    (got,) = answer.responses[0].partitions
+    assert (got.records, got.last_stable_offset, got.high_watermark) == (b"A" * 100, 10, 20)
+    assert [(one.producer_id, one.first_offset) for one in got.aborted_transactions] == [(2**63 - 1, 0), (0, 3)]
+    plain = KafkaClient(surface).ask(Api.FETCH, version, **request(part(0), name="wide"))
+    (got,) = plain.responses[0].partitions
+    assert (got.records, got.aborted_transactions) == (b"A" * 100 + b"a" * 100, None)
+
+
+def test_at_the_last_stable_offset_a_reader_of_committed_data_is_parked_until_it_moves() -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.stable = 10
+    client = KafkaClient(surface)
+    client.send(Api.FETCH, 11, **request(part(0, 10), name="wide", isolation_level=1))
+    assert client.receive() == []
+    log.append(b"z" * 10)
+    surface.fake_loop.run(100)
+    assert client.receive() == [], "the log grew, but nothing became stable"
+    log.stable = 20
+    log.moved()
+    surface.fake_loop.run(100)
+    (answer,) = client.receive()
+    assert entries(answer) == [(0, 0, b"a" * 100)]
 
 
 def test_an_unknown_isolation_level_is_42_at_the_top() -> None:

@@ -25,6 +25,16 @@ def test_the_log_is_asked(version: int, timestamp: int) -> None:
     assert surface.log_of("orders", 0).asked_offsets == [timestamp]
 
 
+@pytest.mark.parametrize("version", range(1, 12))
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_the_isolation_level_reaches_the_log(version: int, isolation: int) -> None:
+    surface = FakeSurface()
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    more = {"isolation_level": isolation} if version >= 2 else {}
+    KafkaClient(surface).ask(Api.LIST_OFFSETS, version, replica_id=-1, topics=topics, **more)
+    assert surface.log_of("orders", 0).asked_committed == [isolation == 1 and version >= 2]
+
+
 @pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99), (-(2**63), 99)])
 def test_special_timestamps_exist_since_their_version(timestamp: int, since: int) -> None:
     for version in range(1, 12):

@@ -270,6 +270,11 @@ def describe_log_dirs(rand: Random, known: Known) -> dict[str, Any]:
     return {"topics": rand.choice((None, (_some_partitions(rand),)))}
 
 
+def describe_producers(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"topics": ({"name": _topic(rand), "partition_indexes": (0, rand.randrange(-1, 3))},)}
+
+
 def elect_leaders(rand: Random, known: Known) -> dict[str, Any]:
     del known
     asked = rand.choice((None, (_some_partitions(rand),)))
@@ -397,6 +402,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.DESCRIBE_CLUSTER: describe_cluster,
     Api.UNREGISTER_BROKER: unregister_broker,
     Api.UPDATE_FEATURES: update_features,
+    Api.DESCRIBE_PRODUCERS: describe_producers,
     Api.LIST_TRANSACTIONS: list_transactions,
     Api.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }

@@ -493,6 +493,16 @@ def ask_describe_quorum(world: World, version: int) -> None:
     assert 0 < got.high_watermark <= voter.log_end_offset
 
 
+def ask_describe_producers(world: World, version: int) -> None:
+    asked = [{"name": TOPIC, "partition_indexes": [0, 9]}, {"name": "never-was", "partition_indexes": [0]}]
+    answer = world.ask("DescribeProducers", version, topics=asked)
+    assert [(t.name, [p.error_code for p in t.partitions]) for t in answer.topics] == [
+        (TOPIC, [0, 3]),
+        ("never-was", [3]),
+    ]
+    assert all(one.current_txn_start_offset == -1 for one in answer.topics[0].partitions[0].active_producers)
+
+
 def ask_list_transactions(world: World, version: int) -> None:
     answer = world.ask("ListTransactions", version, state_filters=["Ongoing", "Odd"], producer_id_filters=[])
     assert (answer.error_code, list(answer.unknown_state_filters)) == (0, ["Odd"])

@@ -23,6 +23,7 @@ from muster_coordinator.api.create_topics import CreateTopics
 from muster_coordinator.api.delete_records import DeleteRecords
 from muster_coordinator.api.describe_cluster import DescribeCluster
 from muster_coordinator.api.describe_list_delete import DescribeListDelete
+from muster_coordinator.api.describe_producers import DescribeProducers
 from muster_coordinator.api.elections import Elections
 from muster_coordinator.api.features import Features
 from muster_coordinator.api.fetch import Fetch
@@ -42,6 +43,7 @@ from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.scram_users import ScramUsers
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
+from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.api.unregister import Unregister
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -72,10 +74,11 @@ class Dispatcher:
         tell: Tell = untold,
         tokens: TokenJudge | None = None,
         throttling: Throttling = NOBODY_THROTTLED,
+        verifier: TransactionVerifier | None = None,
     ) -> None:
         """`rand` makes nonces and salts: one that nobody can predict, or that of the surface."""
         self._meter = meter or RequestMeter(lambda: 0)
-        services = Services(surface, settings, authorize)
+        services = Services(surface, settings, authorize, verifier=verifier)
         self.services = services
         self._audit = Audit(tell, resets=not services.open)
         self.fetch = Fetch(services, throttling)
@@ -166,6 +169,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.UPDATE_FEATURES: Features(services).handle,
         Api.DESCRIBE_CLUSTER: cluster.cluster,
         Api.UNREGISTER_BROKER: Unregister(services).handle,
+        Api.DESCRIBE_PRODUCERS: DescribeProducers(services).handle,
         Api.LIST_TRANSACTIONS: absent.transactions,
         Api.DESCRIBE_TOPIC_PARTITIONS: cluster.topic_partitions,
     }

@@ -49,3 +49,5 @@ FETCHES_PARKED_MAX = 20_000
 SASL_FAILURE_MS_MIN = 100
 SASL_FAILURE_MS_MAX = 500
 """After how long a failed authentication is answered; drawn each time."""
+DESCRIBED_PRODUCERS_MAX = 100_000
+"""Of one DescribeProducers answer, 36 bytes each: five partitions with as many as one may have."""

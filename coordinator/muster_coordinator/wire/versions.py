@@ -55,6 +55,7 @@ class Api(IntEnum):
     DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
     LIST_TRANSACTIONS = 66
     DESCRIBE_TOPIC_PARTITIONS = 75
@@ -116,6 +117,7 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DESCRIBE_QUORUM: _range(0, 2, 0),
         Api.UPDATE_FEATURES: _range(0, 2, 0),
         Api.DESCRIBE_CLUSTER: _range(0, 2, 0),
+        Api.DESCRIBE_PRODUCERS: _range(0, 0, 0),
         Api.UNREGISTER_BROKER: _range(0, 0, 0),
         Api.LIST_TRANSACTIONS: _range(0, 2, 0),
         Api.DESCRIBE_TOPIC_PARTITIONS: _range(0, 0, 0),
