@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "an unknown producer begins behind a refused batch",
-        (Patch("api.produce", "behind=None if before is None else before.sequence)", "behind=None)"),),
+        (Patch("api.produce", "behind = None if before is None else before.sequence\n", "behind = None\n"),),
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,

@@ -1,8 +1,8 @@
 """Any course of transactions in one partition: several producers, markers, zombies, lost leaderships, restarts.
 
-The oracle is the transactions' coordinator: it knows which batch belongs to which transaction, how each was decided, and
-whether that decision's marker is in the log. From Kafka's rules alone follows what a reader may see: batches below the
-first one whose transaction has no marker yet, of these all that belong to no transaction or to a committed one, in
+The oracle is the transactions' coordinator: it knows which batch belongs to which transaction, how each was decided,
+and whether that decision's marker is in the log. From Kafka's rules alone follows what a reader may see: batches below
+the first one whose transaction has no marker yet, of these all that belong to no transaction or to a committed one, in
 order. Readers filter as Java's `CompletedFetch` does. Nothing of the product says what is right here.
 """
 
