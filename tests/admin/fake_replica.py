@@ -20,6 +20,7 @@ from muster_coordinator.replica.multiraft.status import (
     DamagedFile,
     GroupStatus,
     InstallStatus,
+    OpenTransactions,
     ScrubStatus,
     WorkDone,
 )
@@ -87,6 +88,7 @@ class FakeReplica:
         self.current = True
         """Whether a round shows that this replica's image is current."""
         self.stopped: list[StoppedEntry] = []
+        self.transactions: list[OpenTransactions] = []
         self.skips: list[GroupNo] = []
         self.skip_agreed: bool | None = True
         """None: nobody answers."""
@@ -227,6 +229,9 @@ class FakeReplica:
 
         self.loop.call_at(self.loop.monotonic_ms() + self.transfer_ms, moved)
         return True
+
+    def open_transactions(self) -> Iterator[OpenTransactions]:
+        return iter(self.transactions)
 
     def stopped_entries(self) -> list[StoppedEntry]:
         return self.stopped

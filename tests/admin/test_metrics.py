@@ -22,8 +22,9 @@ from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.quotas.client_quotas import Kind
+from muster_coordinator.replica.multiraft.status import OpenTransactions
 from muster_coordinator.runtime.clients import ClientStats
 from muster_coordinator.runtime.tls_store import TlsStatus
 from muster_coordinator.wire.request_meter import RequestMeter
@@ -206,6 +207,7 @@ def scrape(groups: int = 2) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
         replica = FakeReplica(SimLoop(world))
         replica.leaders[next(iter(replica.leaders))] = None
         replica.down = {BrokerId(2)}
+        replica.transactions = [OpenTransactions(FIRST_OFFSETS_GROUP, 61_500, 12)]
         registry = CollectorRegistry()
         registry.register(ReplicaCollector(replica, Process(), meter))
         registry.register(RequestCollector(Requests()))
@@ -289,6 +291,9 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_partition_leader", (("partition", "0"), ("topic", "(controller)"))] == -1
     assert values["muster_partition_leader", (("partition", "0"), ("topic", "__consumer_offsets"))] == 0
     assert values["muster_partition_term", (("partition", "3"), ("topic", "__consumer_offsets"))] == 3
+    at = (("partition", "0"), ("topic", "__consumer_offsets"))
+    assert values["muster_oldest_open_transaction_seconds", at] == 61.5
+    assert values["muster_last_stable_offset_lag", at] == 12
     assert values["muster_peer_up", (("peer", "1"),)] == 1
     assert values["muster_peer_up", (("peer", "2"),)] == 0
     assert values["muster_loop_longest_turn_seconds", ()] == 0.012

@@ -105,8 +105,8 @@ class Transactions:
         assert code(part.error_code) == 0
         return part
 
-    def latest(self, isolation: int) -> int:
-        topics = [{"name": "data", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    def latest(self, isolation: int, timestamp: int = -1) -> int:
+        topics = [{"name": "data", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
         answer = self.ask(self.leader, Api.LIST_OFFSETS, 7, replica_id=-1, isolation_level=isolation, topics=topics)
         (part,) = answer.topics[0].partitions
         assert code(part.error_code) == 0
@@ -220,6 +220,26 @@ def test_a_replica_that_gets_a_snapshot_knows_what_was_aborted_and_what_is_open(
     seen, end = it.seen()
     assert [producer for producer, _ in seen] == [1] * 61
     assert end == 61 + 60 + 7
+
+
+def test_what_an_open_transaction_holds_back_is_told_and_not_found_by_time():
+    it = Transactions(11)
+    node = it.cluster.nodes[it.leader]
+    assert list(node.open_transactions()) == []
+    assert [it.produce(1), it.produce(2)] == [0, 0]
+    it.cluster.world.run_for(5_000)
+    (held,) = node.open_transactions()
+    assert (held.group, held.lag, held.open_ms // 1_000) == (it.group, 2, 5)
+    for timestamp in (START_MS, -3):
+        assert (it.latest(0, timestamp), it.latest(1, timestamp)) == (0, -1)
+    assert it.latest(1, -2) == 0
+    assert it.mark(1, commit=True) is Code.NONE
+    assert it.latest(1, START_MS) == 0
+    (held,) = node.open_transactions()
+    assert (held.lag, held.open_ms) == (2, pytest.approx(0, abs=200)), "another one is the oldest now"
+    assert all(not list(other.open_transactions()) for other in it.cluster.nodes.values() if other is not node)
+    assert it.mark(2, commit=True) is Code.NONE
+    assert list(node.open_transactions()) == []
 
 
 def test_an_offsets_partition_refuses_markers_in_so_many_words():

@@ -4,12 +4,14 @@ import struct
 
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.raft.quorum import Config
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.records.control import EndMarker, TransactionMarker, marker_batch
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.checkpoint import CheckpointMeta, encode_checkpoint
 
 from tests.sim.disk import SimDisk
 from tests.storage.log_kit import FOLDER as LOG_FOLDER
-from tests.storage.log_kit import START_MS, fill, flush, open_log
+from tests.storage.log_kit import START_MS, feed, fill, flush, open_log
 from tests.storage.wal_kit import CLUSTER, FOLDER, NODE, commit, conf, entries, open_wal, wal_files, writes
 
 
@@ -138,6 +140,28 @@ def test_sidecars():
     for offset, position, maximum in zip(offsets, positions, maxima, strict=True):
         assert position == offset // 2 * width
         assert maximum == (START_MS + 10 * (offset // 2 - 1) if offset else -1)
+
+
+def test_sidecars_of_segments_with_transactions():
+    disk = SimDisk()
+    log = open_log(disk, segment_bytes=1 << 20)
+    for producer in (7, 8, 9):
+        data = encode_batch(
+            [(b"k", b"v")], timestamp_ms=START_MS, producer_id=producer, producer_epoch=0, base_sequence=0,
+            transactional=True,
+        )  # fmt: skip
+        feed(log, data, 4)
+    feed(log, marker_batch(TransactionMarker(8, 0, EndMarker(False, 1), 1), START_MS), 4)
+    flush(log, 4)
+    listed = disk.content(f"{LOG_FOLDER}/{0:020d}.txnindex")
+    assert list(struct.iter_unpack(">hqqqq", listed)) == [(0, 8, 1, 3, 0)]
+    data = disk.content(f"{LOG_FOLDER}/{0:020d}.sidx")
+    magic, version, marked = struct.unpack_from(">4sHH", data)
+    epochs, slots, crc = struct.unpack_from(">III", data, 48)
+    assert (magic, version, marked, crc) == (b"MSIX", 2, 1, crc32c(data[60:], crc32c(data[:56])))
+    at = 60 + 12 * epochs + 16 * slots
+    assert struct.unpack_from(">III", data, at) == (2, 1, crc32c(listed))
+    assert list(struct.iter_unpack(">qq", data[at + 12 :])) == [(7, 0), (9, 2)]
 
 
 def test_checkpoints():

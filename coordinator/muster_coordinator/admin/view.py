@@ -17,6 +17,7 @@ from muster_coordinator.replica.multiraft.status import (
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
+    OpenTransactions,
     ScrubStatus,
     WorkDone,
 )
@@ -79,6 +80,10 @@ class AdminReplica(Surface, Protocol):
 
     def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
         """(first offset, offset after the last one applied) of a log that has a replica here."""
+        ...
+
+    def open_transactions(self) -> Iterator[OpenTransactions]:
+        """The topic partitions led here with an open transaction."""
         ...
 
     def groups_to_change(self) -> int:

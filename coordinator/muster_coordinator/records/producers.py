@@ -198,11 +198,6 @@ class ProducerTable:
         """Number of producers with an open transaction."""
         return len(self._open)
 
-    def oldest_open(self) -> tuple[int, ProducerState] | None:
-        """The producer of the oldest open transaction."""
-        producer_id = next(iter(self._open), None)
-        return None if producer_id is None else (producer_id, self._states[producer_id])
-
     def copy(self) -> "ProducerTable":
         """A snapshot for a checkpoint: the states are immutable, so one dict copy is enough."""
         other = ProducerTable()

@@ -36,6 +36,7 @@ from muster_coordinator.replica.multiraft.status import (
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
+    OpenTransactions,
     ScrubStatus,
     WorkDone,
     group_status,
@@ -306,6 +307,11 @@ class Node:
         """(log start offset, high watermark) of a log as applied on this replica; None if it is not here."""
         state = None if self.group_manager is None else self.group_manager.states.get(group)
         return None if state is None else (state.log_start, state.next_offset)
+
+    def open_transactions(self) -> Iterator[OpenTransactions]:
+        """The topic partitions led here with an open transaction."""
+        logs = () if self.group_manager is None else self.group_manager.topic_logs()
+        return (found for log in logs if (found := log.topic.open_transactions()) is not None)
 
     def groups_to_change(self) -> int:
         """How many Raft groups led here lack wanted members."""

@@ -133,8 +133,8 @@ class TopicMachine(Protocol):
         """Whether the producer has an open transaction here with this epoch, in-flight appends included."""
 
     def producers(self) -> tuple[ActiveProducer, ...]: ...
-    def oldest_open(self) -> ActiveProducer | None:
-        """The producer whose transaction is open longest."""
+    def first_open_offset(self) -> int:
+        """First offset of the oldest open transaction; -1 for none."""
 
     def applied(self, token: int) -> None: ...
     def dropped(self, token: int) -> None: ...

@@ -261,10 +261,9 @@ class TopicPartition:
         """All producers that are known, as applied."""
         return tuple(_active(producer_id, state) for producer_id, state in self._table.items())
 
-    def oldest_open(self) -> ActiveProducer | None:
-        """The producer of the transaction that holds the last stable offset."""
-        oldest = self._table.oldest_open()
-        return None if oldest is None else _active(*oldest)
+    def first_open_offset(self) -> int:
+        """First offset of the oldest open transaction; NO_OFFSET for none."""
+        return self._table.first_open_offset()
 
     def image(self) -> CheckpointImage:
         """An immutable snapshot for the checkpoint; one dict copy."""

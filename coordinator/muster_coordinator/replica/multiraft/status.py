@@ -81,6 +81,16 @@ class CopyWithoutRoom(NamedTuple):
     reason: str
 
 
+class OpenTransactions(NamedTuple):
+    """A topic partition led here whose last stable offset is held back by an open transaction."""
+
+    group: GroupNo
+    open_ms: int
+    """How long its oldest open transaction has been the oldest, as seen by this replica."""
+    lag: int
+    """Offsets from the last stable one to the high watermark."""
+
+
 class InstallStatus(NamedTuple):
     """Snapshot installs since this replica's start."""
 

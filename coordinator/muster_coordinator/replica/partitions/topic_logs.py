@@ -24,6 +24,7 @@ from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.status import OpenTransactions
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.rolls import Rolls
 from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
@@ -263,6 +264,9 @@ class TopicGroup:
         self._late_count = 0
         self._unanswered_calls = 0
         self._due = Due(self._expire)
+        self._open_from = -1
+        """First offset of the oldest open transaction, as applied; -1: none."""
+        self._open_since_ms = 0
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -392,6 +396,9 @@ class TopicGroup:
         if entry.kind == EntryKind.NORMAL:
             applied = self.state.append(entry)
             self.machine.apply_batch(applied)
+            open_from = self.machine.first_open_offset()
+            if open_from != self._open_from:
+                self._open_from, self._open_since_ms = open_from, self._loop.monotonic_ms()
             return applied.base_offset
         command = topics_commands.decode_log_command(entry.data)
         if isinstance(command, topics_commands.SetRoll):
@@ -435,11 +442,19 @@ class TopicGroup:
     def moved(self) -> None:
         self.state.moved()
 
+    def open_transactions(self) -> OpenTransactions | None:
+        """What holds back the last stable offset, on a leader."""
+        if self._open_from < 0 or not self.group.serves:
+            return None
+        open_ms = self._loop.monotonic_ms() - self._open_since_ms
+        return OpenTransactions(self.group.number, open_ms, self.state.next_offset - self.machine.last_stable_offset())
+
     def image(self) -> CheckpointImage:
         return self.machine.image()
 
     def restore(self, body: CheckpointBody) -> None:
         self.machine.restore(body)
+        self._open_from, self._open_since_ms = self.machine.first_open_offset(), self._loop.monotonic_ms()
 
     def state_hash(self) -> str:
         return self.machine.state_hash()
