@@ -283,6 +283,31 @@ def test_a_refused_proposal_gives_back_what_was_before():
     assert leader.partition.open_transaction(7, 0)
 
 
+def test_behind_a_first_batch_that_could_not_be_proposed_the_next_is_only_out_of_order():
+    """48 would end the producer, and both are still in the transaction: they are sent again."""
+    leader = Transactional()
+    number = leader.verified(data(0))
+    assert leader.verified(data(1)) == number
+    first = leader.begin(data(0), number=number)
+    leader.partition.dropped(first.token)
+    leader.pending.clear()
+    assert code(leader.begin(data(1), number=number)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(leader.begin(data(0), number=number), Accepted)
+    assert isinstance(leader.begin(data(1), number=number), Accepted)
+
+
+def test_what_is_verified_while_a_marker_is_in_flight_outlives_the_batch_before_it():
+    leader = Transactional()
+    leader.begin(data(0))
+    leader.mark(marker())
+    number = leader.verified(data(1))
+    leader.commit_one()
+    assert leader.stable == 0
+    assert isinstance(leader.begin(data(1), number=number), Accepted), "of the next transaction"
+    leader.drain()
+    assert leader.stable == 2
+
+
 def test_too_many_open_transactions_are_refused_for_now(monkeypatch):
     monkeypatch.setattr(limits, "OPEN_TRANSACTIONS_MAX", 3)
     leader = Transactional()

@@ -109,11 +109,12 @@ class InFlight:
         self._inflights.setdefault(header.producer_id, []).append(append)
         self._owners[token] = header.producer_id
 
-    def applied(self, token: int) -> None:
-        """The batch is in the table now. Tokens of batches without a producer are ignored."""
+    def applied(self, token: int) -> int | None:
+        """The batch is in the table now. Tokens of batches without a producer are ignored. Returns its producer."""
         owner = self._owners.pop(token, None)
         if owner is not None:
             self._keep(owner, [inflight for inflight in self._inflights[owner] if inflight.token != token])
+        return owner
 
     def dropped(self, token: int) -> int | None:
         """The batch was not appended, or its fate is unknown: recompute the rest without it. Returns its producer."""

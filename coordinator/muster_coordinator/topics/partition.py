@@ -77,7 +77,6 @@ class TopicPartition:
             if verdict is not None:
                 return verdict
             self._in_flight.add(self._last_token + 1, header)
-            self._verifications.end(header.producer_id)
         elif header.is_transactional:
             return Refused(Code.INVALID_TXN_STATE, "a transactional batch needs a producer id")
         self._last_token += 1
@@ -150,7 +149,10 @@ class TopicPartition:
 
     def applied(self, token: int) -> None:
         """The batch of `token` was just applied by `apply_batch`."""
-        self._in_flight.applied(token)
+        owner = self._in_flight.applied(token)
+        state = None if owner is None else self._in_flight.state(owner)
+        if owner is not None and state is not None and state.in_transaction:
+            self._verifications.end(owner)
 
     def dropped(self, token: int) -> None:
         """The batch of `token` was not appended, or its fate is unknown: its sequences no longer count."""

@@ -3,7 +3,7 @@
 Problem: a batch that begins a transaction of which no coordinator knows is never ended (KIP-890), and a marker that
 comes late, or from a coordinator of before, must not end the producer's next transaction. Mechanism: a producer begins
 a transaction here only with a *verification*: a number that was taken before the coordinator was asked, and that its
-next batch or marker makes worthless. So an answer from before a marker allows nothing after it. A marker is judged by
+next marker makes worthless. So an answer from before a marker allows nothing after it. A marker is judged by
 the producer's epoch and the coordinator's, as Kafka's `ProducerAppendInfo` does. What it does not do: ask the
 coordinator.
 """
@@ -107,7 +107,8 @@ class Verifications:
         return sequence <= begun.lowest_sequence and (known or not begun.implicit or sequence == 0)
 
     def end(self, producer_id: int) -> None:
-        """The producer's batch, or a marker of it, was proposed."""
+        """A marker of the producer was proposed, or the batch that begins its transaction is applied. Until that is
+        applied it may yet be dropped, and is offered again with the same number."""
         self._begun.pop(producer_id, None)
 
     def clear(self) -> None:
