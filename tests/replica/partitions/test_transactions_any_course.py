@@ -167,7 +167,11 @@ class Course:
     def restart(self) -> None:
         self.lose_leadership()
         before = self.machine.state_hash()
-        self.state.log.close()
+        if self.random.random() < 0.5:
+            self.disk.crash(self.random)  # power loss: what was not synced may be gone, or there in part
+            self.disk.restart()
+        else:
+            self.state.log.close()
         for name in self.disk.listdir(FOLDER):
             if not name.endswith(".log") and self.random.random() < 0.4:
                 self.disk.unlink(f"{FOLDER}/{name}")
