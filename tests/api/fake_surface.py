@@ -32,7 +32,7 @@ from muster_coordinator.controller.image import (
 from muster_coordinator.controller.moves import move_partition
 from muster_coordinator.controller.scram_credentials import Users, delete_credential, set_credential
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, TxnOffsetCommit, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.records.control import TransactionMarker
@@ -468,6 +468,24 @@ class FakeSurface:
             self.parked.append(done)
         else:
             done(answer)
+
+    def transactional_commit(
+        self,
+        partition: int,
+        request: TxnOffsetCommit,
+        context: RequestContext,
+        verify: Callable[[Callable[[Code], None]], None],
+        done: Callable[[GroupAnswer], None],
+    ) -> None:
+        """Every commit is the first of its transaction."""
+
+        def agreed(code: Code) -> None:
+            if code is Code.NONE:
+                self.group_request(partition, request, context, done)
+            else:
+                done(refusal(request, code))
+
+        verify(agreed)
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
         self.lookups.append("group")

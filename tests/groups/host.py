@@ -34,7 +34,7 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.groups.state.classic_group import ClassicGroup, State
-from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.records.batch import encode_batch, stamp
 from muster_coordinator.records.control import EndMarker
 from muster_coordinator.records.keys import encode_group_key
 from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value
@@ -144,18 +144,7 @@ class Host:
         self.run(self.leader.applied(self.now, append.token))
 
     def _append(self, append: Append) -> None:
-        self.apply(
-            encode_batch(
-                append.records,
-                timestamp_ms=append.timestamp_ms,
-                base_offset=self.next_offset,
-                leader_epoch=self.term,
-                producer_id=append.producer_id,
-                producer_epoch=append.producer_epoch,
-                transactional=append.transactional,
-                control=append.control,
-            )
-        )
+        self.apply(stamp(proven_batch(append), self.next_offset, self.term))
 
     def commit_all(self) -> None:
         while self.in_flight:

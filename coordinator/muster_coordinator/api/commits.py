@@ -127,28 +127,13 @@ class Commits:
             elif not self._services.may_topic(context, Operation.READ, name):
                 code = Code.TOPIC_AUTHORIZATION_FAILED
             else:
-                known, unknown = self._split(name, topic, image)
+                known, unknown = split_known(self._services, name, topic, image)
                 if known.partitions:
                     kept.append(known)
                 errors.update({(key, p.partition): Code.UNKNOWN_TOPIC_OR_PARTITION for p in unknown})
                 continue
             errors.update({(key, p.partition): code for p in topic.partitions})
         return kept, errors
-
-    def _split(
-        self, name: str, topic: TopicCommit, image: ClusterImage
-    ) -> tuple[TopicCommit, Sequence[PartitionCommit]]:
-        described = image.topics.get(name)
-        if described is None:
-            if self._services.settings.topics_mode is TopicsMode.NONE:
-                return TopicCommit(name, EMPTY_ID, topic.partitions), ()
-            return TopicCommit(name, EMPTY_ID, ()), topic.partitions
-        count = len(described.partitions)
-        unknown = [p for p in topic.partitions if not 0 <= p.partition < count]
-        known = topic.partitions
-        if unknown:
-            known = tuple(p for p in topic.partitions if 0 <= p.partition < count)
-        return TopicCommit(name, described.topic_id, known), unknown
 
     # -- OffsetDelete
 
@@ -207,6 +192,23 @@ class Commits:
         if described is None:
             return frozenset(partitions if self._services.settings.topics_mode is TopicsMode.NONE else ())
         return frozenset(p for p in partitions if 0 <= p < len(described.partitions))
+
+
+def split_known(
+    services: Services, name: str, topic: TopicCommit, image: ClusterImage
+) -> tuple[TopicCommit, Sequence[PartitionCommit]]:
+    """(the partitions that exist, with the topic's id; those that do not)."""
+    described = image.topics.get(name)
+    if described is None:
+        if services.settings.topics_mode is TopicsMode.NONE:
+            return TopicCommit(name, EMPTY_ID, topic.partitions), ()
+        return TopicCommit(name, EMPTY_ID, ()), topic.partitions
+    count = len(described.partitions)
+    unknown = [p for p in topic.partitions if not 0 <= p.partition < count]
+    known = topic.partitions
+    if unknown:
+        known = tuple(p for p in topic.partitions if 0 <= p.partition < count)
+    return TopicCommit(name, described.topic_id, known), unknown
 
 
 def _commit_refused(request: OffsetCommit, version: int, code: Code) -> Value:

@@ -21,6 +21,7 @@ from muster_coordinator.groups.faults import Fault
 from muster_coordinator.groups.live.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.live.inflights import Gate, GroupQueue, InFlightAppend, Waiting, gate_of
 from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.live.producers import ProducersInFlight, Write
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
 from muster_coordinator.groups.state.shard_state import ShardState
 from muster_coordinator.groups.stats import ShardStats
@@ -55,6 +56,7 @@ class Core:
         self.deadlines = Deadlines()
         self.lives: dict[str, LiveGroup] = {}
         self.queues: dict[str, GroupQueue] = {}
+        self.producers = ProducersInFlight()
         self.jobs: deque[Job] = deque()
         self.resting: dict[Timer, Job] = {}
         """Jobs that continue when their timer fires."""
@@ -83,8 +85,11 @@ class Core:
     def answer(self, ticket: int, answer: GroupAnswer) -> None:
         self._effects.append(Answer(ticket, answer))
 
-    def append(self, now: Now, inflight: InFlightAppend, records: tuple[Record, ...]) -> None:
-        """Propose one batch of records; `inflight` holds what to do once it is applied or dropped."""
+    def append(
+        self, now: Now, inflight: InFlightAppend, records: tuple[Record, ...], write: Write | None = None
+    ) -> None:
+        """Propose one batch of records; `inflight` holds what to do once it is applied or dropped. `write`: it belongs
+        to a transaction."""
         assert records, "an empty batch"
         queue = self.queue(inflight.group)
         # Invariant: at most one exclusive append of a group is in flight, so each membership change is judged against
@@ -96,7 +101,13 @@ class Core:
             queue.shared += 1
         self._last_token += 1
         self._inflights[self._last_token] = inflight
-        self._effects.append(Append(self._last_token, records, now.wall_ms))
+        if write is None:
+            self._effects.append(Append(self._last_token, records, now.wall_ms))
+            return
+        self.producers.proposed(self._last_token, write)
+        self._effects.append(
+            Append(self._last_token, records, now.wall_ms, write.producer_id, write.epoch, True, write.control)
+        )
 
     def queue(self, group: str) -> GroupQueue:
         queue = self.queues.get(group)
@@ -283,6 +294,7 @@ class Core:
         for ticket, listing in self.listings.items():
             self.answer(ticket, refusal(listing, code))
         self._inflights.clear()
+        self.producers.clear()
         self.lives.clear()
         self.queues.clear()
         self.listings.clear()
@@ -295,6 +307,7 @@ class Core:
         inflight = self._inflights.pop(token, None)
         if inflight is None:
             return None
+        self.producers.landed(token)
         queue = self.queues[inflight.group]
         if inflight.exclusive:
             assert queue.exclusive == token

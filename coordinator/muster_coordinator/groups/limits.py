@@ -46,6 +46,9 @@ UNPACKED_OFFSETS_MAX = 5_000
 """Unpacked offsets of one shard; above it, groups that were not used lately are packed again (decision 20)."""
 OFFSETS_PRODUCERS_MAX = 10_000
 """Producer ids kept by one offsets partition."""
+OFFSETS_TRANSACTIONS_MAX = OFFSETS_PRODUCERS_MAX // 2
+"""Open transactions of one offsets partition; the next one's first commit is answered 15. So the producers that may be
+forgotten are at least as many."""
 TOPIC_DELETIONS_REMEMBERED = 1_000
 """Deleted topic ids that a follower keeps in case it becomes leader before their offsets are removed."""
 

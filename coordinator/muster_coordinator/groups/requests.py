@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from muster_coordinator.errors import Code
+from muster_coordinator.records.control import TransactionMarker
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,33 @@ class OffsetCommit(NamedTuple):
     """v9+: an unknown group with a generation answers 69; before: 22."""
 
 
+class TxnOffsetCommit(NamedTuple):
+    """Offsets that a producer commits inside its transaction (KIP-98, KIP-447); answered by an OffsetCommitAnswer."""
+
+    group: str
+    generation: int
+    member: str
+    instance: str | None
+    """v0-2 name no member: generation -1, "" and None, which a group accepts in any state."""
+    topics: tuple[TopicCommit, ...]
+    """As in OffsetCommit."""
+    producer_id: int
+    producer_epoch: int
+    verification: int = 0
+    """What `GroupShard.begin_verification` returned, once the transaction's coordinator has agreed."""
+
+
+class WriteMarker(NamedTuple):
+    """The end of a transaction that committed offsets here; concerns all groups of the partition."""
+
+    marker: TransactionMarker
+    group: str = ""
+
+
+class WriteMarkerAnswer(NamedTuple):
+    error: int
+
+
 class OffsetCommitAnswer(NamedTuple):
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
     """(topic, ((partition, error), ...)) for every partition of the request."""
@@ -255,11 +283,11 @@ class DeleteGroupAnswer:
 
 GroupRequest = (
     JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete
-    | DescribeGroup | ListGroups | DeleteGroup
+    | DescribeGroup | ListGroups | DeleteGroup | TxnOffsetCommit | WriteMarker
 )  # fmt: skip
 GroupAnswer = (
     JoinGroupAnswer | SyncGroupAnswer | HeartbeatAnswer | LeaveGroupAnswer | OffsetCommitAnswer | OffsetFetchAnswer
-    | OffsetDeleteAnswer | DescribeGroupAnswer | ListGroupsAnswer | DeleteGroupAnswer
+    | OffsetDeleteAnswer | DescribeGroupAnswer | ListGroupsAnswer | DeleteGroupAnswer | WriteMarkerAnswer
 )  # fmt: skip
 
 READS = (OffsetFetch, DescribeGroup, ListGroups)
@@ -268,8 +296,10 @@ READS = (OffsetFetch, DescribeGroup, ListGroups)
 DENIALS = frozenset((
     Code.ILLEGAL_GENERATION, Code.INCONSISTENT_GROUP_PROTOCOL, Code.UNKNOWN_MEMBER_ID, Code.NON_EMPTY_GROUP,
     Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID, Code.GROUP_SUBSCRIBED_TO_TOPIC,
+    Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE, Code.TRANSACTION_COORDINATOR_FENCED,
 ))  # fmt: skip
-"""Errors that the group's state causes. A client acts on them: it gives up its partitions, its member id, or ends."""
+"""Errors that the state of the group, or of a producer, causes. A client acts on them: it gives up its partitions, its
+member id, its transaction, or ends."""
 
 
 def denies(answer: GroupAnswer) -> bool:
@@ -292,7 +322,7 @@ def refusal(request: GroupRequest, code: Code) -> GroupAnswer:
             return HeartbeatAnswer(code)
         case LeaveGroup():
             return LeaveGroupAnswer(code, ())
-        case OffsetCommit():
+        case OffsetCommit() | TxnOffsetCommit():
             return OffsetCommitAnswer(
                 tuple((t.topic, tuple((p.partition, int(code)) for p in t.partitions)) for t in request.topics)
             )
@@ -306,3 +336,5 @@ def refusal(request: GroupRequest, code: Code) -> GroupAnswer:
             return ListGroupsAnswer(code, ())
         case DeleteGroup():
             return DeleteGroupAnswer(code)
+        case WriteMarker():
+            return WriteMarkerAnswer(code)

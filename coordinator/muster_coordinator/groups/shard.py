@@ -33,6 +33,7 @@ from muster_coordinator.groups.offsets.fetch import fetch, fetched
 from muster_coordinator.groups.offsets.group_delete import delete_group
 from muster_coordinator.groups.offsets.offset_delete import delete_offsets
 from muster_coordinator.groups.offsets.topic_deletion import topic_deletion
+from muster_coordinator.groups.offsets.transactions import end_transaction, needs_verification, txn_commit
 from muster_coordinator.groups.requests import (
     DeleteGroup,
     DescribeGroup,
@@ -46,6 +47,8 @@ from muster_coordinator.groups.requests import (
     OffsetFetch,
     OffsetFetchAnswer,
     SyncGroup,
+    TxnOffsetCommit,
+    WriteMarker,
     refusal,
 )
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
@@ -173,6 +176,22 @@ class GroupShard:
         except Exception:  # noqa: BLE001  # `handle` raises it again, and contains it.
             return None
 
+    def begin_verification(self, producer_id: int, producer_epoch: int) -> int:
+        """Whether the transaction's coordinator must agree before this producer's next TxnOffsetCommit: 0, or the
+        number to hand in with the request once it has agreed. To be given back with `end_verification` otherwise."""
+        core = self._core
+        if core.term is None or not needs_verification(core, producer_id, producer_epoch):
+            return 0
+        return core.producers.begin_verification(producer_id)
+
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction of this epoch here, with what is in flight."""
+        return self._core.term is not None and not needs_verification(self._core, producer_id, producer_epoch)
+
+    def end_verification(self, producer_id: int, verification: int) -> None:
+        """The coordinator did not agree, or the request is over."""
+        self._core.producers.end_verification(producer_id, verification)
+
     def fetched(self, request: OffsetFetch) -> OffsetFetchAnswer | None:
         """The answer that `handle` would give, without ticket and effects; None: call `handle`."""
         core = self._core
@@ -264,6 +283,10 @@ class GroupShard:
                 delete_offsets(core, now, ticket, request)
             case DeleteGroup():
                 delete_group(core, now, ticket, request)
+            case TxnOffsetCommit():
+                txn_commit(core, now, ticket, request)
+            case WriteMarker():
+                end_transaction(core, now, ticket, request)
 
     def _fire(self, now: Now, timer: Timer) -> None:
         live = self._core.lives.get(timer.group)

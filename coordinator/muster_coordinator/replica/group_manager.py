@@ -302,7 +302,7 @@ class GroupManager:
         self.shards[partition] = machine
         for topic_id in sorted(self.image.deleted_topic_ids) if self.image is not None else ():
             machine.topic_deleted(topic_id)
-        self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard, self.damage.report)
+        self.logs[number] = OffsetsLog(self._loop, group, machine, self.damage.report)
         self._track(group, machine, machine.state)
 
     def _state(

@@ -15,7 +15,7 @@ from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, TxnOffsetCommit, refusal
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
@@ -43,6 +43,7 @@ from muster_coordinator.replica.multiraft.status import (
 )
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
+from muster_coordinator.replica.partitions.shards import Verify
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
 
@@ -226,6 +227,20 @@ class Node:
             done(refusal(request, code))
         else:
             shard.request(request, context, done)
+
+    def transactional_commit(
+        self,
+        partition: int,
+        request: TxnOffsetCommit,
+        context: RequestContext,
+        verify: Verify,
+        done: Callable[[GroupAnswer], None],
+    ) -> None:
+        shard = None if self.formed is None else self.formed.group_manager.shards.get(partition)
+        if shard is None:
+            self.group_request(partition, request, context, done)
+        else:
+            shard.transactional_commit(request, context, verify, done)
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
         shard = None if self.formed is None else self.formed.group_manager.shards.get(partition)

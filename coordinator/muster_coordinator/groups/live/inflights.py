@@ -25,6 +25,7 @@ from muster_coordinator.groups.requests import (
     ListGroups,
     OffsetDelete,
     OffsetFetch,
+    WriteMarker,
 )
 
 
@@ -41,7 +42,7 @@ class Gate(IntEnum):
 
 def gate_of(request: GroupRequest) -> Gate:
     """The gate of this kind of request."""
-    if isinstance(request, Heartbeat | OffsetFetch | DescribeGroup | ListGroups):
+    if isinstance(request, Heartbeat | OffsetFetch | DescribeGroup | ListGroups | WriteMarker):
         return Gate.NONE
     if isinstance(request, OffsetDelete | DeleteGroup):
         return Gate.QUIET

@@ -21,7 +21,15 @@ from muster_coordinator.groups.log.plain_commits import plain_commits
 from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.state.stored_group import StoredGroup, after_metadata, after_own
 from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
-from muster_coordinator.records.batch import Record, encode_batch, iter_records, parse_header
+from muster_coordinator.records.batch import (
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Record,
+    encode_batch,
+    iter_records,
+    parse_header,
+)
 from muster_coordinator.records.control import decode_control
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
 from muster_coordinator.records.keys import (
@@ -46,27 +54,42 @@ def proven_batch(append: Append) -> bytes:
             timestamp_ms=append.timestamp_ms,
             producer_id=append.producer_id,
             producer_epoch=append.producer_epoch,
+            # Kafka's coordinators begin at 0 and its markers have none; nobody judges either.
+            base_sequence=NO_SEQUENCE if append.control or append.producer_id == NO_PRODUCER_ID else 0,
             transactional=append.transactional,
             control=append.control,
         )
         if len(batch) > OFFSETS_BATCH_BYTES_MAX:
             raise Unprovable(f"a batch of {len(batch)} bytes")
         header = parse_header(batch)
+        _producer(header)
         if plain_commits(batch, header, 0) is None:
             for record in iter_records(batch, None):
-                _read(record, control=header.is_control)
+                _read(record, control=header.is_control, transactional=header.is_transactional)
     except _UNREADABLE as error:
         raise Unprovable(f"{type(error).__name__}: {error}") from error
     return batch
 
 
-def _read(record: Record, *, control: bool) -> None:
+def _producer(header: BatchHeader) -> None:
+    """A batch has a producer exactly if it belongs to a transaction; a control batch is one marker."""
+    owned = header.producer_id >= 0 and header.producer_epoch >= 0
+    if owned != header.is_transactional or (header.is_control and not (owned and header.count == 1)):
+        raise Unprovable(
+            f"a batch of producer {header.producer_id}, epoch {header.producer_epoch}, attributes {header.attributes}"
+        )
+
+
+def _read(record: Record, *, control: bool, transactional: bool) -> None:
     if control:
-        decode_control(record)
+        if decode_control(record) is None:
+            raise Unprovable("a control record that ends no transaction")
         return
     if record.key is None:
         raise Unprovable("a record without a key")
     key, value = decode_key(record.key), record.value
+    if transactional and (value is None or not isinstance(key, OffsetCommitKey)):
+        raise Unprovable("only offsets are pending until a transaction ends")
     if value is None:
         return
     match key:

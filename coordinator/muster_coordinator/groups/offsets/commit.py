@@ -17,6 +17,7 @@ from muster_coordinator.groups.requests import (
     OffsetCommitAnswer,
     PartitionCommit,
     TopicCommit,
+    TxnOffsetCommit,
     refusal,
 )
 from muster_coordinator.groups.state.classic_group import State
@@ -36,6 +37,30 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
     refused = _judge(core, live, request)
     if refused is not Code.NONE:
         return core.answer(ticket, refusal(request, refused))
+    made = commit_records(core, now, request)
+    if made is None:
+        return core.answer(ticket, refusal(request, Code.INVALID_COMMIT_OFFSET_SIZE))
+    records, answer = made
+    if live is not None and request.member in live.group.members:
+        sessions.restart(core, now, live, request.member)
+    if not records:
+        return core.answer(ticket, answer)
+
+    def applied(_: Now) -> None:
+        core.stats.offsets_committed += len(records)
+        core.answer(ticket, answer)
+
+    def failed(_: Now, code: Code) -> None:
+        core.answer(ticket, refusal(request, code))
+
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    return core.append(now, inflight, tuple(records))
+
+
+def commit_records(
+    core: Core, now: Now, request: OffsetCommit | TxnOffsetCommit
+) -> tuple[list[Record], OffsetCommitAnswer] | None:
+    """The records of an accepted commit, and its answer once they are applied. None: they do not fit into a batch."""
     records: list[Record] = []
     answers = []
     size = 0
@@ -51,22 +76,8 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
                 size += len(key_head) + len(value) + _RECORD_OVERHEAD_BYTES
         answers.append((topic.topic, tuple(codes)))
         if size > OFFSETS_BATCH_BYTES_MAX - MIB:
-            return core.answer(ticket, refusal(request, Code.INVALID_COMMIT_OFFSET_SIZE))
-    if live is not None and request.member in live.group.members:
-        sessions.restart(core, now, live, request.member)
-    answer = OffsetCommitAnswer(tuple(answers))
-    if not records:
-        return core.answer(ticket, answer)
-
-    def applied(_: Now) -> None:
-        core.stats.offsets_committed += len(records)
-        core.answer(ticket, answer)
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, refusal(request, code))
-
-    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
-    return core.append(now, inflight, tuple(records))
+            return None
+    return records, OffsetCommitAnswer(tuple(answers))
 
 
 def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
@@ -93,15 +104,15 @@ def _metadata_code(metadata: str, chars_max: int) -> Code:
     return Code.NONE if units <= chars_max else Code.OFFSET_METADATA_TOO_LARGE
 
 
-def _value(now: Now, request: OffsetCommit, topic: TopicCommit, partition: PartitionCommit) -> bytes:
-    timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms
+def _value(
+    now: Now, request: OffsetCommit | TxnOffsetCommit, topic: TopicCommit, partition: PartitionCommit
+) -> bytes:
+    timestamp_ms, expire_ms = now.wall_ms, -1
+    if isinstance(request, OffsetCommit):
+        timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms
+        expire_ms = _expire_timestamp_ms(now, request.retention_ms)
     return encode_offset_value(
-        partition.offset,
-        partition.leader_epoch,
-        partition.metadata,
-        timestamp_ms,
-        _expire_timestamp_ms(now, request.retention_ms),
-        topic.topic_id,
+        partition.offset, partition.leader_epoch, partition.metadata, timestamp_ms, expire_ms, topic.topic_id
     )
 
 

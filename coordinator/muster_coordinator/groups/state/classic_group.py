@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import OffsetCommit
+from muster_coordinator.groups.requests import OffsetCommit, TxnOffsetCommit
 from muster_coordinator.groups.state.member import Member
 
 
@@ -58,11 +58,14 @@ class ClassicGroup:
         """Instance id → member id of the static members."""
         return {m.instance: m.id for m in self.members.values() if m.instance is not None}
 
-    def validate_commit(self, request: OffsetCommit, state: State) -> Code:
+    def validate_commit(self, request: OffsetCommit | TxnOffsetCommit, state: State) -> Code:
         """The error of a commit, or NONE. `state`: the acting state (protocol notes 4.2, invariants G7-G9).
 
         Only members of the stored generation may commit: one that is parked in a join phase has no generation yet.
+        Inside a transaction, a commit that names no member is accepted in any state, since producers of versions 0 to 2
+        cannot name one; and no sync is waited for, since the generation is final by then.
         """
+        transactional = isinstance(request, TxnOffsetCommit)
         if request.generation < 0 and state is State.EMPTY:
             return Code.NONE
         if request.generation >= 0 or request.member or request.instance is not None:
@@ -71,9 +74,9 @@ class ClassicGroup:
                 return refused
             if request.generation != self.generation:
                 return Code.ILLEGAL_GENERATION
-        elif state is not State.EMPTY:
+        elif state is not State.EMPTY and not transactional:
             return Code.UNKNOWN_MEMBER_ID
-        return Code.REBALANCE_IN_PROGRESS if state is State.COMPLETING else Code.NONE
+        return Code.REBALANCE_IN_PROGRESS if state is State.COMPLETING and not transactional else Code.NONE
 
 
 def validate_member(

@@ -5,7 +5,7 @@ KIP-848 group would be a further one, chosen by record type.
 """
 
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import OffsetCommit
+from muster_coordinator.groups.requests import OffsetCommit, TxnOffsetCommit
 from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 
 
@@ -14,7 +14,7 @@ class SimpleGroup:
 
     __slots__ = ()
 
-    def validate_commit(self, request: OffsetCommit, state: State) -> Code:
+    def validate_commit(self, request: OffsetCommit | TxnOffsetCommit, state: State) -> Code:
         """Accepts a commit without generation: the group is Empty. One with a generation is from no member of it."""
         assert state is State.EMPTY
         return Code.NONE if request.generation < 0 else Code.UNKNOWN_MEMBER_ID

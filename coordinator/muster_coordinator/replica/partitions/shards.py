@@ -12,6 +12,8 @@ they are durable. Mechanism:
 * A change without an answer after the proposal timeout is answered COORDINATOR_NOT_AVAILABLE (15): its fate is unknown
   to the client. The shard still learns it, so its state stays right.
 * One entry may cause thousands of answers (the end of a join phase): they leave in slices.
+* A commit in a transaction that has not begun here is held back while the transaction's coordinator is asked (`verify`,
+  KIP-890). What it says holds for this term only.
 * When leadership is lost, every open ticket is answered 16, as soon as the new leader is known here or after a short
   wait, so that a client that looks up the coordinator next is told the right one.
 
@@ -24,6 +26,7 @@ from functools import partial
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, ends_process
+from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.log.proof import proven_batch
@@ -36,6 +39,9 @@ from muster_coordinator.groups.requests import (
     JoinGroup,
     OffsetFetch,
     SyncGroup,
+    TxnOffsetCommit,
+    WriteMarker,
+    WriteMarkerAnswer,
     denies,
     refusal,
 )
@@ -44,6 +50,7 @@ from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.ports import Loop, Notice, unnoticed
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.raft.timing import Timing
+from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 from muster_coordinator.replica.multiraft.leaders import Leaders
@@ -56,6 +63,14 @@ TIMER_RETRY_MS = 100
 """When a timer is retried that fired while the leader had not heard a quorum, or was transferring (decision 7)."""
 LOGGED_CHARS_MAX = 256
 """Characters logged of a group id, which a client has chosen."""
+Verify = Callable[[Callable[[Code], None]], None]
+"""Ask the coordinator of the request's transaction whether this offsets partition is in it; the callback is called once,
+on the loop."""
+_NOT_WRITTEN = {
+    Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.REQUEST_TIMED_OUT,
+}
+"""Codes of markers, by those of a shard. Transaction coordinators send a marker again on both."""
 MAY_WAIT_LONG = (JoinGroup, SyncGroup)
 """Requests that wait for other members, and so have no proposal timeout."""
 
@@ -100,6 +115,7 @@ class ShardGroup:
         """Answers left for later turns. Invariant: all that they promise is applied."""
         self.requests = 0
         """Requests that were received since the start."""
+        self._verifying = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -127,6 +143,73 @@ class ShardGroup:
         if code is not None:
             self.requests += times
         return code
+
+    def transactional_commit(
+        self, request: TxnOffsetCommit, context: RequestContext, verify: Verify, done: AnswerCall
+    ) -> None:
+        """See `surface.Surface.transactional_commit`."""
+        group = self.group
+        verification = self.shard.begin_verification(request.producer_id, request.producer_epoch) if group.serves else 0
+        if not verification:
+            self.request(request, context, done)
+        elif self._verifying >= limits.VERIFICATIONS_MAX:
+            self.shard.end_verification(request.producer_id, verification)
+            done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self._verifying += 1
+            verify(partial(self._verified, request, verification, group.core.term, context, done))
+
+    def _verified(
+        self,
+        request: TxnOffsetCommit,
+        verification: int,
+        term: int,
+        context: RequestContext,
+        done: AnswerCall,
+        code: Code,
+    ) -> None:
+        self._verifying -= 1
+        group = self.group
+
+        def answered(answer: GroupAnswer) -> None:
+            self.shard.end_verification(request.producer_id, verification)
+            self._hand_over(done, answer)
+
+        if not group.serves or group.core.term != term:
+            answered(refusal(request, Code.NOT_COORDINATOR))
+        elif code is not Code.NONE:
+            answered(refusal(request, client_code(code)))
+        else:
+            self.request(request._replace(verification=verification), context, answered)
+
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """See `surface.LocalLog.open_transaction`."""
+        return self.shard.open_transaction(producer_id, producer_epoch)
+
+    def write_marker(self, marker: TransactionMarker, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        """See `surface.LocalLog.write_marker`."""
+        if not self.group.serves or self.group.transferring:
+            done(Code.NOT_LEADER_OR_FOLLOWER)
+            return
+        if deadline_ms <= self._loop.monotonic_ms():
+            done(Code.REQUEST_TIMED_OUT)
+            return
+        answered = False
+
+        def once(code: Code) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                timer.cancel()
+                done(code)
+
+        def written(answer: GroupAnswer) -> None:
+            assert isinstance(answer, WriteMarkerAnswer)
+            code = Code(answer.error)
+            once(_NOT_WRITTEN.get(code, code))
+
+        timer = self._loop.call_at(deadline_ms, lambda: once(Code.REQUEST_TIMED_OUT))
+        self._handle(WriteMarker(marker), written)
 
     def _serve(self, request: GroupRequest, done: AnswerCall) -> None:
         if isinstance(request, READS):

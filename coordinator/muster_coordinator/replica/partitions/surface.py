@@ -11,7 +11,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, TxnOffsetCommit
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.records.control import TransactionMarker
@@ -167,6 +167,18 @@ class Surface(Protocol):
         done: Callable[[GroupAnswer], None],
     ) -> None:
         """Always answered: with 16 if this replica does not lead, with 15 after parking for too long (decision 5)."""
+
+    def transactional_commit(
+        self,
+        partition: int,
+        request: TxnOffsetCommit,
+        context: RequestContext,
+        verify: Callable[[Callable[[Code], None]], None],
+        done: Callable[[GroupAnswer], None],
+    ) -> None:
+        """As `group_request`. `verify(agreed)` asks the coordinator of the transaction whether this offsets partition
+        is in it, with a code of AddPartitionsToTxn for `agreed`; it is called only before the first write of a
+        transaction. What that coordinator lacks for the moment is answered 14."""
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
         """The answer that `group_request` would give at once to this heartbeat, which was received `times` times in a

@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from muster_coordinator.errors import Code, Corruption, DiskFull
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
-from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
@@ -27,6 +26,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.status import OpenTransactions
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.rolls import Rolls
+from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
 from muster_coordinator.storage.aborted import Aborted, below
 from muster_coordinator.storage.lookup import TimedOffset
@@ -213,13 +213,13 @@ class LogView:
 class OffsetsLog(LogView):
     """An offsets partition, which clients can read like a topic's."""
 
-    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, shard: GroupShard, damaged: Damaged) -> None:
-        super().__init__(loop, raft, state, damaged)
-        self._shard = shard
+    def __init__(self, loop: Loop, raft: RaftGroup, groups: ShardGroup, damaged: Damaged) -> None:
+        super().__init__(loop, raft, groups.state, damaged)
+        self._groups = groups
 
     @override
     def last_stable_offset(self) -> int:
-        first_open = self._shard.first_open_offset()
+        first_open = self._groups.shard.first_open_offset()
         return self.state.next_offset if first_open < 0 else first_open
 
 
