@@ -290,6 +290,12 @@ class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
         "false",
         "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
     )
+    fetch_session_slots: int = _key(
+        "max.incremental.fetch.session.cache.slots",
+        integer(0, 100_000),
+        "1000",
+        "Fetch sessions that this replica keeps; who gets none names all its partitions with each Fetch.",
+    )
     delete_topics: bool = _key("delete.topic.enable", boolean, "true", "Whether clients may delete topics.")
     message_bytes_max: int = _key(
         "message.max.bytes",

@@ -1,4 +1,4 @@
-"""Fetch (protocol notes 13): validation, sizes, long poll, no sessions."""
+"""Fetch (protocol notes 13): validation, sizes, long poll. Sessions: `test_fetch_sessions`."""
 
 import struct
 from typing import Any
@@ -66,7 +66,7 @@ def test_data_is_answered_at_once_in_every_version(version: int) -> None:
     if version >= 5:
         assert first.log_start_offset == 0
     if version >= 7:
-        assert answer.session_id == 0
+        assert answer.session_id == 0, "epoch -1 asks for none"
 
 
 @pytest.mark.parametrize(("isolation", "expected"), [(0, None), (1, ())])
@@ -114,18 +114,6 @@ def test_an_unknown_isolation_level_is_42_at_the_top() -> None:
 
 
 # -- sessions
-
-
-@pytest.mark.parametrize(
-    ("session", "epoch", "expected"),
-    [(0, 0, 0), (0, -1, 0), (5, 0, 0), (5, -1, 0), (5, 1, 70), (0, 1, 70), (9, 700, 70)],
-)
-def test_there_are_no_sessions(session: int, epoch: int, expected: int) -> None:
-    client = KafkaClient(wide_surface())
-    asked = request(part(0), name="wide", session_id=session, session_epoch=epoch)
-    answer = client.ask(Api.FETCH, 12, **asked)
-    assert (code(answer.error_code), answer.session_id) == (expected, 0)
-    assert len(answer.responses) == (0 if expected else 1)
 
 
 def test_a_closing_request_without_topics_is_answered_at_once() -> None:

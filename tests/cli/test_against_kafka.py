@@ -47,6 +47,18 @@ def test_a_topic_from_creation_to_deletion(muster, at):
     assert (gone.code, gone.err) == (Exit.NOT_FOUND, "muster: topic life: no such topic or partition\n")
 
 
+def test_a_topic_is_altered(muster, at):
+    """As on Muster (`test_on_muster`)."""
+    assert muster("topic", "create", "altered", "--partitions", "2", "--config", "retention.ms=600000").code == Exit.OK
+    ran = muster("topic", "alter", "altered", "--partitions", "4", "--config", "segment.ms=60000")
+    assert ran.code == Exit.OK, ran.err
+    assert len(json.loads(muster("topic", "describe", "altered", "-o", "json").out)) == 4
+    assert muster("topic", "alter", "altered", "--partitions", "1").code == Exit.REFUSED
+    wrong = muster("topic", "alter", "altered", "--config", "retention.ms=soon")
+    assert (wrong.code, "retention.ms" in wrong.err) == (Exit.REFUSED, True), wrong.err
+    assert muster("topic", "alter", "altered", "--delete-config", "segment.ms").code == Exit.OK
+
+
 def test_what_is_produced_is_consumed_with_its_keys_and_nothing_twice(muster, at):
     muster("topic", "create", "round-trip", "--partitions", "3")
     sent = muster("produce", "round-trip", "--key-separator", ":", stdin=numbers(300))

@@ -91,6 +91,21 @@ def test_a_group_is_seen_through_the_death_of_its_coordinator(at):
     assert muster("group", "delete", "mortal").code == Exit.OK
 
 
+def test_a_topic_is_altered(at):
+    name = "altered"
+    assert muster("topic", "create", name, "--partitions", "2", "--config", "retention.ms=600000").code == Exit.OK
+    assert muster("produce", name, stdin="a\nb\n").code == Exit.OK
+    ran = muster("topic", "alter", name, "--partitions", "4", "--config", "segment.ms=60000")
+    assert ran.code == Exit.OK, ran.err
+    rows = json.loads(muster("topic", "describe", name, "-o", "json").out)
+    assert [row["partition"] for row in rows] == [0, 1, 2, 3]
+    fewer = muster("topic", "alter", name, "--partitions", "1")
+    wrong = muster("topic", "alter", name, "--config", "retention.ms=soon")
+    assert (fewer.code, wrong.code, "retention.ms" in wrong.err) == (Exit.REFUSED, Exit.REFUSED, True), wrong.err
+    read = muster("consume", name, "--from-beginning", "--max-messages", "2", "--isolation-level", "read_committed")
+    assert sorted(read.out.split()) == ["a", "b"], read.err
+
+
 def demo(folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "muster_coordinator.cli.main", "demo", "--dir", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

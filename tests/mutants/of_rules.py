@@ -13,6 +13,7 @@ from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_placement import PLACEMENT_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
 from tests.mutants.of_topic_transactions import TOPIC_TRANSACTION_MUTANTS
+from tests.mutants.of_transactions import TRANSACTION_MUTANTS
 from tests.mutants.of_wal_holes import HOLE_MUTANTS
 from tests.mutants.rule_mutant import one
 
@@ -169,6 +170,7 @@ RULE_MUTANTS = (
     *GROWTH_MUTANTS,
     *RECOVERY_MUTANTS,
     *TOPIC_TRANSACTION_MUTANTS,
+    *TRANSACTION_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
         "replica.partitions.shards",

@@ -1,5 +1,4 @@
-"""Fetch: long polls of the logs led here (protocol notes 13). There are no fetch sessions: every request is full, and
-sessionId is always 0.
+"""Fetch: long polls of the logs led here (protocol notes 13), within sessions or without (`fetch_sessions`).
 
 Mechanism: `handle` reads once. If that is not enough to answer, the request is parked: a `ParkedFetch` watches the logs
 and reads all again when one of them moves, until there are enough bytes, an error, max_wait has passed, or another kind
@@ -14,11 +13,13 @@ whose image may be behind calls no topic or partition unknown before that is con
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.fetch_pass import NOTHING_PROVEN, READ_COMMITTED, Pass, Reading, Wanted, wanted_of
+from muster_coordinator.api.fetch_sessions import FetchContext, FetchSessions, Told
 from muster_coordinator.api.gather import Gather, in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -37,19 +38,26 @@ _STORAGE_ERROR_FROM = 6
 _LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
+class Asked(NamedTuple):
+    """One request with all partitions that it reads, those of its session included."""
+
+    version: int
+    request: Value
+    wanted: list[Wanted]
+    session: FetchContext
+
+
 class Fetch:
     """Handler of Fetch v4-18."""
 
     def __init__(self, services: Services, throttling: Throttling = NOBODY_THROTTLED) -> None:
         self.services = services
         self._throttling = throttling
+        self.sessions = FetchSessions(services.surface.rand, services.settings.fetch_session_slots)
         self.parked = 0
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Answer now, or park until the logs move."""
-        if request.session_epoch > 0:
-            reply(_refused(Code.FETCH_SESSION_ID_NOT_FOUND))
-            return
         if request.isolation_level not in (0, READ_COMMITTED):
             reply(_refused(Code.INVALID_REQUEST))
             return
@@ -57,33 +65,31 @@ class Fetch:
             most = self._throttling.fetch_bytes_max(context)
             if most is not None and most < request.max_bytes:
                 request = request._replace(max_bytes=most)
-        wanted = wanted_of(request, version)
+        now_ms = self.services.surface.loop.monotonic_ms()
+        begun = self.sessions.begin(context.principal, request, version, wanted_of(request, version), now_ms)
+        if isinstance(begun, Code):
+            reply(_refused(begun))
+            return
+        session, wanted = begun
+        asked = Asked(version, request, wanted, session)
         if len(wanted) > RAFT_GROUPS_MAX:
             # There are fewer partitions, so it is answered at once: in turns, because they are many.
-            self._read(
-                context,
-                request,
-                wanted,
-                NOTHING_PROVEN,
-                lambda reading: self.finish(context, version, request, wanted, reading, reply),
-            )
+            self._read(context, asked, NOTHING_PROVEN, lambda reading: self.finish(context, asked, reading, reply))
             return
-        reading = self.read(context, request, wanted)
+        reading = self.read(context, asked)
         enough = reading.bytes >= min(request.min_bytes, request.max_bytes)
         if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
-            self.finish(context, version, request, wanted, reading, reply)
+            self.finish(context, asked, reading, reply)
             return
         if self.parked >= limits.FETCHES_PARKED_MAX:
-            self.finish(context, version, request, wanted, reading, reply)
+            self.finish(context, asked, reading, reply)
             return
-        ParkedFetch(self, context, version, request, wanted, reply).watch(reading.logs)
+        ParkedFetch(self, context, asked, reply).watch(reading.logs)
 
     def finish(
         self,
         context: RequestContext,
-        version: int,
-        request: Value,
-        wanted: list[Wanted],
+        asked: Asked,
         reading: Reading,
         reply: Exchange,
         proven: Mapping[GroupNo, bool] = NOTHING_PROVEN,
@@ -93,61 +99,60 @@ class Fetch:
         the whole request."""
 
         def read_again(shown: Mapping[GroupNo, bool], again: Reading) -> None:
-            self.finish(context, version, request, wanted, again, reply, shown, doubt)
+            self.finish(context, asked, again, reply, shown, doubt)
 
         if reading.absent is not Code.NONE:
             doubt = doubt or Doubt(self.services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
             def look_again() -> None:
-                self._read(context, request, wanted, proven, partial(read_again, proven))
+                self._read(context, asked, proven, partial(read_again, proven))
 
             if doubt.parks(reading.absent, look_again):
                 return
         unproven = [log for log in reading.unproven if log.group not in proven]
         if not unproven:
-            self._answer(context, version, request, reading, doubt, reply)
+            self._answer(context, asked, reading, doubt, reply)
             return
 
         def confirmed(results: list[bool]) -> None:
             now = {**proven, **{log.group: result for log, result in zip(unproven, results, strict=True)}}
-            self._read(context, request, wanted, now, partial(read_again, now))
+            self._read(context, asked, now, partial(read_again, now))
 
         gather: Gather[bool] = Gather(len(unproven), confirmed)
         for index, log in enumerate(unproven):
             log.confirm(gather.part(index))
 
-    def read(self, context: RequestContext, request: Value, wanted: list[Wanted]) -> Reading:
+    def read(self, context: RequestContext, asked: Asked) -> Reading:
         """One pass in this turn: for no more partitions than there may be."""
-        return Pass(self.services, context, request, wanted, NOTHING_PROVEN).whole()
+        return Pass(self.services, context, asked.request, asked.wanted, NOTHING_PROVEN).whole()
 
     def _read(
         self,
         context: RequestContext,
-        request: Value,
-        wanted: list[Wanted],
+        asked: Asked,
         proven: Mapping[GroupNo, bool],
         done: Callable[[Reading], None],
     ) -> None:
         """One pass, in turns of the loop if it is for more partitions than there may be."""
-        one = Pass(self.services, context, request, wanted, proven)
-        if len(wanted) > RAFT_GROUPS_MAX:
-            in_turns(self.services.surface.loop, len(wanted), one.step, lambda: done(one.reading()))
+        one = Pass(self.services, context, asked.request, asked.wanted, proven)
+        if len(asked.wanted) > RAFT_GROUPS_MAX:
+            in_turns(self.services.surface.loop, len(asked.wanted), one.step, lambda: done(one.reading()))
         else:
             done(one.whole())
 
     def _answer(
         self,
         context: RequestContext,
-        version: int,
-        request: Value,
+        asked: Asked,
         reading: Reading,
         doubt: Doubt | None,
         reply: Exchange,
     ) -> None:
         """The response; partitions are grouped by topic in request order."""
-        topics: dict[str | bytes, list[Value]] = {}
+        version = asked.version
+        told: Told = []
         endpoints: dict[int, Value] = {}
-        committed = request.isolation_level == READ_COMMITTED
+        committed = asked.request.isolation_level == READ_COMMITTED
 
         def add(index: int) -> int:
             one, result, group = reading.results[index]
@@ -161,15 +166,26 @@ class Fetch:
             entry = _entry(one, result, code, committed=committed)
             if code in _LEADER_ELSEWHERE and version >= _LEADER_TAG_SINCE and group is not None:
                 self._point_to_leader(context, group, entry, endpoints)
-            topics.setdefault(one.key, []).append(entry)
+            told.append((one, entry))
             return 0
 
         def added() -> None:
+            concluded = asked.session.conclude(told, self.services.surface.loop.monotonic_ms())
+            topics: dict[str | bytes, list[Value]] = {}
+            for one, entry in concluded.told:
+                topics.setdefault(one.key, []).append(entry)
             responses = [
                 {"partitions": entries, ("topic_id" if isinstance(key, bytes) else "topic"): key}
                 for key, entries in topics.items()
             ]
-            reply({"error_code": 0, "responses": responses, "node_endpoints": list(endpoints.values()) or None})
+            reply(
+                {
+                    "error_code": concluded.code,
+                    "session_id": concluded.session_id,
+                    "responses": responses,
+                    "node_endpoints": list(endpoints.values()) or None,
+                }
+            )
 
         in_turns(self.services.surface.loop, len(reading.results), add, added)
 
@@ -215,18 +231,13 @@ class ParkedFetch:
     """One parked Fetch. It ends exactly once: by enough bytes, an error, max_wait, or the end of the connection."""
 
     __slots__ = (
-        "_context", "_fetch", "_last_ms", "_next_look", "_reply", "_request", "_time_out_timer", "_unwatch", "_version",
-        "_wanted",
+        "_asked", "_context", "_fetch", "_last_ms", "_next_look", "_reply", "_time_out_timer", "_unwatch",
     )  # fmt: skip
 
-    def __init__(
-        self, fetch: Fetch, context: RequestContext, version: int, request: Value, wanted: list[Wanted], reply: Exchange
-    ) -> None:
+    def __init__(self, fetch: Fetch, context: RequestContext, asked: Asked, reply: Exchange) -> None:
         self._fetch = fetch
         self._context = context
-        self._version = version
-        self._request = request
-        self._wanted = wanted
+        self._asked = asked
         self._reply: Exchange | None = reply
         """None: it has ended."""
         self._next_look: Timer | None = None
@@ -234,7 +245,7 @@ class ParkedFetch:
         loop = fetch.services.surface.loop
         fetch.parked += 1
         self._last_ms = loop.monotonic_ms()
-        wait_ms = min(request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
+        wait_ms = min(asked.request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
         self._time_out_timer = loop.call_at(self._last_ms + wait_ms, self._time_out)
         reply.on_close(self._end)
         reply.on_followed(self._time_out)
@@ -249,7 +260,7 @@ class ParkedFetch:
         if self._next_look is not None or self._reply is None:
             return
         loop = self._fetch.services.surface.loop
-        pause_ms = limits.FETCH_RECHECK_MS if self._request.min_bytes > 1 else 0
+        pause_ms = limits.FETCH_RECHECK_MS if self._asked.request.min_bytes > 1 else 0
         self._next_look = loop.call_at(self._last_ms + pause_ms, self._look)
 
     def _look(self) -> None:
@@ -258,18 +269,18 @@ class ParkedFetch:
         if reply is None:
             return
         self._last_ms = self._fetch.services.surface.loop.monotonic_ms()
-        reading = self._fetch.read(self._context, self._request, self._wanted)
-        if reading.urgent or reading.bytes >= min(self._request.min_bytes, self._request.max_bytes):
+        reading = self._fetch.read(self._context, self._asked)
+        if reading.urgent or reading.bytes >= min(self._asked.request.min_bytes, self._asked.request.max_bytes):
             self._finish(reading, reply)
 
     def _time_out(self) -> None:
         """Answer with what there is now."""
         if self._reply is not None:
-            self._finish(self._fetch.read(self._context, self._request, self._wanted), self._reply)
+            self._finish(self._fetch.read(self._context, self._asked), self._reply)
 
     def _finish(self, reading: Reading, reply: Exchange) -> None:
         self._end()
-        self._fetch.finish(self._context, self._version, self._request, self._wanted, reading, reply)
+        self._fetch.finish(self._context, self._asked, reading, reply)
 
     def _end(self) -> None:
         """Stop watching and drop all references; also called when the connection has closed."""

@@ -1,6 +1,6 @@
 """Limits of requests: how long one waits, how much one answer may hold."""
 
-from muster_coordinator.limits import MIB
+from muster_coordinator.limits import MIB, RAFT_GROUPS_MAX
 
 PARTS_AT_ONCE_MAX = 1_000
 """Groups of one DescribeGroups, DeleteGroups or OffsetFetch that are processed at the same time."""
@@ -46,6 +46,14 @@ FETCH_BYTES_MAX = 55 * MIB
 REFUSED_BATCHES_KEPT = 20_000
 """Idempotent producers, by connection and partition, whose refused batch is kept; some 0.4 KiB each."""
 FETCHES_PARKED_MAX = 20_000
+FETCH_SESSION_IDLE_MS = 120_000
+"""A fetch session that was not used for longer, or is older, may give way to another (Kafka's
+MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+FETCH_SESSION_PARTITIONS_MAX = RAFT_GROUPS_MAX
+"""Partitions of one fetch session: there are no more. Who names more has no session."""
+FETCH_SESSIONS_PARTITIONS_MAX = 100_000
+"""Partitions of all fetch sessions of a replica, at some 400 bytes; Kafka has no such limit. A session that does not
+fit is not made."""
 SASL_FAILURE_MS_MIN = 100
 SASL_FAILURE_MS_MAX = 500
 """After how long a failed authentication is answered; drawn each time."""

@@ -121,9 +121,7 @@ class TxnCommits:
 
         self._services.surface.transactional_commit(partition, commit, context, verify, answered)
 
-    def _known(
-        self, context: RequestContext, request: Value, image: ClusterImage
-    ) -> tuple[list[TopicCommit], Errors]:
+    def _known(self, context: RequestContext, request: Value, image: ClusterImage) -> tuple[list[TopicCommit], Errors]:
         """(topics for the shard, with their ids; the errors of all others)."""
         kept: list[TopicCommit] = []
         errors: Errors = {}

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +42,13 @@ POLL_RECORDS_MAX = 500
 DEFAULT_ASSIGNORS = "cooperative-sticky"
 
 
+class Isolation(StrEnum):
+    """`isolation.level` of Kafka's consumers."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
 def consume(
     topics: Annotated[list[str], typer.Argument(help="Topics to read.")],
     group: Annotated[
@@ -57,6 +65,14 @@ def consume(
     assignors: Annotated[
         str | None,
         typer.Option("--assignor", help="range, roundrobin, sticky, cooperative-sticky; comma-separated."),
+    ] = None,
+    isolation: Annotated[
+        Isolation | None,
+        typer.Option(
+            "--isolation-level",
+            help="read_committed: no record of an aborted transaction, and none beyond the first open one. "
+            "Default: read_uncommitted.",
+        ),
     ] = None,
     max_messages: Annotated[
         int | None, typer.Option("--max-messages", min=1, help="Stop after this many records.")
@@ -81,6 +97,8 @@ def consume(
         for topic in topics:
             known_topic(side, topic)
         settings = _settings(side, properties, group, from_beginning=from_beginning)
+        if isolation is not None:
+            settings["isolation_level"] = isolation.value
         if instance_id:
             settings["group_instance_id"] = instance_id
         names = assignors or properties.get("partition.assignment.strategy") or DEFAULT_ASSIGNORS

@@ -16,7 +16,7 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.records.batch import parse_header
 from muster_coordinator.records.control import EndMarker, TransactionMarker
 
-from tests.groups.host import NO_ID, Host, code_of, commit, delete, fetch, join, stable, sync
+from tests.groups.host import NO_ID, Host, code_of, commit, delete, fetch, join, stable
 
 P = 7
 
@@ -198,6 +198,20 @@ def test_markers_that_come_again() -> None:
     assert fetch(old, stable=True).offset == 2
 
 
+def test_a_marker_that_comes_again_is_not_done_before_it_is_in_the_log() -> None:
+    """The first one is in flight, and lost with its leader: an answer by then would leave the transaction open."""
+    host = Host()
+    txn(host)
+    host.hold = True
+    first, again = (end(host, epoch=1, version=2) for _ in range(2))
+    assert not {first, again} & host.answers.keys()
+    host.commit()
+    assert ended(host, first) == 0
+    assert again not in host.answers
+    host.commit()
+    assert ended(host, again) == 0
+
+
 def test_a_marker_for_a_producer_that_never_was_here_is_stored() -> None:
     """The coordinator must be able to complete, and a late first write must be fenced."""
     host = Host()
@@ -221,16 +235,16 @@ def test_the_group_is_judged_as_kip_447_says() -> None:
 
 def test_a_fenced_instance_is_told_so() -> None:
     host = Host()
-    first = host.send(join(instance="i"))
-    member = host.answers[first].member
-    host.ask(sync(member, instance="i"))
+    member = stable(host, 1, instance="i")[0].id
     assert code(host, txn(host, member="old", generation=1, instance="i")) == Code.FENCED_INSTANCE_ID
     assert code(host, txn(host, member=member, generation=1, instance="i")) == 0
 
 
 def test_while_the_plan_is_missing_a_transaction_may_commit_and_others_may_not() -> None:
     host = Host()
-    member = host.answers[host.send(join())].member
+    ticket = host.send(join())
+    host.tick()
+    member = host.answers[ticket].member
     assert code(host, host.send(commit(member, 1))) == Code.REBALANCE_IN_PROGRESS
     assert code(host, txn(host, member=member, generation=1)) == 0
 

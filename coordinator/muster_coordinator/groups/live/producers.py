@@ -1,4 +1,4 @@
-"""Producers of transactions on the leader of an offsets partition: what is in flight, and which first writes are allowed.
+"""Producers of transactions on the leader of an offsets partition: what is in flight, and who may begin.
 
 Problem: a batch with a producer id must be judged by what is proposed, not only by what is applied, or a commit of a
 fenced producer slips in behind the marker that ended its transaction; and a commit that arrives after its transaction
@@ -72,6 +72,9 @@ class ProducersInFlight:
             del after[token]
             if not after:
                 del self._after[owner]
+
+    def in_flight(self, producer_id: int) -> bool:
+        return producer_id in self._after
 
     def opening(self) -> int:
         """Producers with batches in flight: no more transactions than these can be about to open."""

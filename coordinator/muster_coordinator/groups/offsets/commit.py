@@ -104,9 +104,7 @@ def _metadata_code(metadata: str, chars_max: int) -> Code:
     return Code.NONE if units <= chars_max else Code.OFFSET_METADATA_TOO_LARGE
 
 
-def _value(
-    now: Now, request: OffsetCommit | TxnOffsetCommit, topic: TopicCommit, partition: PartitionCommit
-) -> bytes:
+def _value(now: Now, request: OffsetCommit | TxnOffsetCommit, topic: TopicCommit, partition: PartitionCommit) -> bytes:
     timestamp_ms, expire_ms = now.wall_ms, -1
     if isinstance(request, OffsetCommit):
         timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms

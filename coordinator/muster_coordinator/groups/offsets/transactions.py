@@ -7,7 +7,8 @@ for no group, because what it commits or drops is what lies before it in the log
 
 Of a marker that comes again after its batch was stored, no second one is written where its epoch was made for it alone
 (transaction version 2): it is answered as done while its producer has begun nothing new, and fenced after that. Older
-versions write it again, as Kafka does; it ends nothing then.
+versions write it again, as Kafka does, and so does any while the first one is still in flight, since that one may be
+lost with its leader; it ends nothing then.
 """
 
 from muster_coordinator.errors import Code
@@ -21,7 +22,6 @@ from muster_coordinator.groups.membership import waking
 from muster_coordinator.groups.names import storable
 from muster_coordinator.groups.offsets.commit import commit_records
 from muster_coordinator.groups.requests import (
-    OffsetCommitAnswer,
     TxnOffsetCommit,
     WriteMarker,
     WriteMarkerAnswer,
@@ -73,9 +73,10 @@ def end_transaction(core: Core, now: Now, ticket: int, request: WriteMarker) -> 
     standing = standing_of(core, marker.producer_id)
     if standing is not None:
         strict = marker.transaction_version >= _STRICT_EPOCHS_SINCE
-        if strict and marker.producer_epoch == standing.epoch and not standing.open:
+        again = strict and marker.producer_epoch == standing.epoch and not standing.open
+        if again and not core.producers.in_flight(marker.producer_id):
             return core.answer(ticket, WriteMarkerAnswer(Code.NONE))
-        if marker.producer_epoch < standing.epoch + strict:
+        if marker.producer_epoch < standing.epoch + (strict and not again):
             return core.answer(ticket, WriteMarkerAnswer(Code.INVALID_PRODUCER_EPOCH))
         if marker.end.coordinator_epoch < standing.coordinator_epoch:
             return core.answer(ticket, WriteMarkerAnswer(Code.TRANSACTION_COORDINATOR_FENCED))

@@ -64,8 +64,8 @@ TIMER_RETRY_MS = 100
 LOGGED_CHARS_MAX = 256
 """Characters logged of a group id, which a client has chosen."""
 Verify = Callable[[Callable[[Code], None]], None]
-"""Ask the coordinator of the request's transaction whether this offsets partition is in it; the callback is called once,
-on the loop."""
+"""Ask the coordinator of the request's transaction whether this offsets partition is in it; the callback is called
+once, on the loop."""
 _NOT_WRITTEN = {
     Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
     Code.COORDINATOR_NOT_AVAILABLE: Code.REQUEST_TIMED_OUT,

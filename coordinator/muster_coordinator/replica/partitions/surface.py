@@ -119,8 +119,8 @@ class LocalLog(Protocol):
         applied here, or was already. It may be sent again as often as it takes.
 
         47: the marker is older than what the producer has written here since. 52: a later coordinator has written one.
-        Both are final. 6: this replica does not lead. 19: certainly not written. 7 and 20: it may be written, or not.
-        17: an offsets partition."""
+        Both are final. 6: this replica does not lead. 19: certainly not written. 7 and 20: it may be written, or
+        not."""
 
     def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether the producer has, with this epoch, an open transaction in this leader's log, batches and markers in

@@ -222,6 +222,14 @@ class OffsetsLog(LogView):
         first_open = self._groups.shard.first_open_offset()
         return self.state.next_offset if first_open < 0 else first_open
 
+    @override
+    def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
+        self._groups.write_marker(marker, deadline_ms, done)
+
+    @override
+    def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return self._groups.open_transaction(producer_id, producer_epoch)
+
 
 _MARKER_BYTES = 78
 _LATE_ANSWERED_MIN = 64
