@@ -212,6 +212,23 @@ def test_a_marker_that_comes_again_is_not_done_before_it_is_in_the_log() -> None
     assert ended(host, again) == 0
 
 
+def test_a_transaction_coordinator_that_is_no_more_is_fenced() -> None:
+    """By markers applied and in flight, and by the next leader, also from a checkpoint."""
+    host = Host()
+    txn(host)
+    host.hold = True
+    end(host, coordinator=5)
+    assert ended(host, end(host, coordinator=4)) == Code.TRANSACTION_COORDINATOR_FENCED
+    host.commit_all()
+    host.hold = False
+    assert code(host, txn(host)) == 0, "a commit does not forget it"
+    assert ended(host, end(host, coordinator=4)) == Code.TRANSACTION_COORDINATOR_FENCED
+    host.check_replicas()
+    host.hand_over()
+    assert ended(host, end(host, coordinator=4)) == Code.TRANSACTION_COORDINATOR_FENCED
+    assert ended(host, end(host, coordinator=5)) == 0
+
+
 def test_a_marker_for_a_producer_that_never_was_here_is_stored() -> None:
     """The coordinator must be able to complete, and a late first write must be fenced."""
     host = Host()

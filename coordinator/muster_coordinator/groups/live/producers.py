@@ -10,7 +10,7 @@ marker of that producer makes worthless, so that what the coordinator said befor
 
 from typing import NamedTuple
 
-from muster_coordinator.records.producers import NO_OFFSET, ProducerState
+from muster_coordinator.records.producers import ProducerState
 
 
 class Standing(NamedTuple):
@@ -25,7 +25,7 @@ class Standing(NamedTuple):
     @classmethod
     def of(cls, state: ProducerState) -> "Standing":
         """The applied standing."""
-        return cls(state.epoch, -1, state.transaction_first_offset != NO_OFFSET)
+        return cls(state.epoch, state.coordinator_epoch, state.in_transaction)
 
 
 class Write(NamedTuple):

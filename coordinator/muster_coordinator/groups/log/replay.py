@@ -34,6 +34,7 @@ from muster_coordinator.records.keys import (
     decode_key,
 )
 from muster_coordinator.records.offsets_log import decode_offset_value
+from muster_coordinator.records.producers import NO_COORDINATOR_EPOCH
 
 _GROUP_OF = itemgetter(0)
 
@@ -41,7 +42,7 @@ _GROUP_OF = itemgetter(0)
 def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
     """Apply one batch. Returns the number of offset commits in it."""
     header = parse_header(entry.batch)
-    if header.producer_id != NO_PRODUCER_ID:
+    if header.producer_id != NO_PRODUCER_ID and not header.is_control:
         _note_producer(state, header, entry.base_offset)
     plain = plain_commits(entry.batch, header, entry.base_offset)
     if plain is not None:
@@ -50,7 +51,7 @@ def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
     block = record_block(entry.batch) if header.compression else None
     for record in iter_records(entry.batch, block):
         if header.is_control:
-            _end_transaction(state, header.producer_id, record)
+            _end_transaction(state, header, entry.base_offset, record)
         else:
             commits += _replay_record(state, header, entry.base_offset - header.base_offset, record)
     return commits
@@ -78,11 +79,13 @@ def _remove(state: ShardState, group: str, topic: str, partition: int) -> None:
     state.pending_offsets.remove(Partition(group, topic, partition))
 
 
-def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> None:
+def _note_producer(
+    state: ShardState, header: BatchHeader, base_offset: int, coordinator_epoch: int = NO_COORDINATOR_EPOCH
+) -> None:
     """Update the producer table. It is bounded: above the limit, the quarter that was silent longest is removed; the
     choice depends on the log alone, so it is the same on all replicas."""
     producers = state.producers
-    producers.apply(header, base_offset)
+    producers.apply(header, base_offset, coordinator_epoch)
     if len(producers) <= limits.OFFSETS_PRODUCERS_MAX:
         return
     closed = sorted(
@@ -93,11 +96,13 @@ def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> 
     producers.expire(producer for _, producer in closed[: limits.OFFSETS_PRODUCERS_MAX // 4])
 
 
-def _end_transaction(state: ShardState, producer: int, record: Record) -> None:
+def _end_transaction(state: ShardState, header: BatchHeader, base_offset: int, record: Record) -> None:
+    """Apply a marker. A control record of another kind, or without a producer, ends nothing."""
     marker = decode_control(record)
-    if marker is None:
+    if marker is None or header.producer_id == NO_PRODUCER_ID:
         return
-    for key, row in state.pending_offsets.take(producer).items():
+    _note_producer(state, header, base_offset, marker.coordinator_epoch)
+    for key, row in state.pending_offsets.take(header.producer_id).items():
         # A commit outside the transaction that came later in the log stays in force.
         if not marker.commit:
             continue

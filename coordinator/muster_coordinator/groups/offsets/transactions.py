@@ -30,6 +30,7 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.records.batch import iter_records
 from muster_coordinator.records.control import marker_batch
+from muster_coordinator.records.producers import NO_COORDINATOR_EPOCH
 
 _STRICT_EPOCHS_SINCE = 2
 """KIP-890: from this transaction version on a marker's epoch is above the one its transaction wrote with."""
@@ -61,7 +62,8 @@ def txn_commit(core: Core, now: Now, ticket: int, request: TxnOffsetCommit) -> N
         core.answer(ticket, refusal(request, code))
 
     core.producers.end_verification(request.producer_id, request.verification)
-    after = Standing(request.producer_epoch, -1 if standing is None else standing.coordinator_epoch, True)
+    coordinator = NO_COORDINATOR_EPOCH if standing is None else standing.coordinator_epoch
+    after = Standing(request.producer_epoch, coordinator, True)
     inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
     write = Write(request.producer_id, request.producer_epoch, after)
     return core.append(now, inflight, tuple(records), write)
