@@ -39,6 +39,7 @@ from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER
 from muster_coordinator.api.authorize import allow_all
 from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
 from muster_coordinator.controller.commands import CommandResult, FirstScramCredentials
 from muster_coordinator.controller.image import PEER_LISTENER
@@ -548,6 +549,9 @@ class Replica:
 
     def served(self) -> Mapping[int, int]:
         return self._dispatcher.served
+
+    def fetch_sessions(self) -> FetchSessionStats:
+        return self._dispatcher.fetch.sessions.stats()
 
     def answered_at_once(self) -> int:
         return self._dispatcher.answered_at_once

@@ -100,6 +100,7 @@ def api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         topics_mode=TopicsMode(settings.topics_mode),
         num_partitions=settings.num_partitions,
+        followers_serve=settings.replica_selector != "",
         fetch_session_slots=settings.fetch_session_slots,
         replication_factor=settings.default_replication_factor,
         delete_topic_enable=settings.delete_topics,

@@ -72,6 +72,7 @@ from muster_coordinator.setting_values import (
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """Kafka's name of it, so that a server.properties of Kafka's means the same here."""
 
@@ -289,6 +290,13 @@ class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
         boolean,
         "false",
         "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
+    )
+    replica_selector: str = _key(
+        "replica.selector.class",
+        one_of("", RACK_AWARE_SELECTOR),
+        "",
+        "Whom a consumer with `client.rack` reads from. Empty: the leader, and followers refuse. "
+        f"`{RACK_AWARE_SELECTOR}`: a follower in its rack (`broker.rack`), if there is one.",
     )
     fetch_session_slots: int = _key(
         "max.incremental.fetch.session.cache.slots",

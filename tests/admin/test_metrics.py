@@ -20,6 +20,7 @@ from muster_coordinator.admin.group_meter import (
 from muster_coordinator.admin.metrics import PIECE, ReplicaCollector
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
+from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
@@ -91,6 +92,9 @@ class Requests:
         stats = ThrottleStats(entities=2)
         stats.requests[Kind.FETCH], stats.ms[Kind.FETCH] = 3, 4_500
         return stats
+
+    def fetch_sessions(self) -> FetchSessionStats:
+        return FetchSessionStats(12, 340, 5)
 
     def certificates(self) -> tuple[TlsStatus, ...]:
         return (
@@ -440,6 +444,9 @@ def test_requests_by_api_with_the_short_way_in_the_first_bucket() -> None:
     assert of("muster_throttled_requests_total", quota="request_percentage") == 0
     assert of("muster_quota_entities") == 2
     assert of("muster_requests_in_flight") == 5
+    assert of("muster_fetch_sessions") == 12
+    assert of("muster_fetch_session_partitions") == 340
+    assert of("muster_fetch_session_evictions_total") == 5
     assert of("muster_requests_held_bytes") == 70_000
 
 

@@ -144,6 +144,8 @@ class FakeLog:
         """What a round shows; None: it takes its time, `confirming` has who waits."""
         self.confirming: list[Callable[[bool], None]] = []
         self.deleted: list[int] = []
+        self.follows = False
+        """Whether a follower may answer from it."""
         self.markers: list[TransactionMarker] = []
         self.open_transactions: set[tuple[int, int]] = set()
         """(producer id, epoch)"""
@@ -195,6 +197,15 @@ class FakeLog:
             data += batch
         aborted = tuple(self.aborted) if committed and data else ()
         return ReadResult(Code.NONE, data, self.end, stable, self.start, aborted=aborted)
+
+    def read_following(
+        self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False
+    ) -> ReadResult:
+        if not self.follows:
+            return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
+        if offset > self.end:
+            return ReadResult(Code.NONE, b"", self.end, self.end, self.start)
+        return self.read(offset, max_bytes, whole_first_batch=whole_first_batch, committed=committed)
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         if self.leads is None:

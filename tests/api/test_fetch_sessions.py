@@ -188,7 +188,7 @@ def test_the_one_unused_for_two_minutes_gives_way() -> None:
     assert third.poll(part(0, 20)).session_id > 0
     assert code(first.poll().error_code) == 70
     assert told(second.poll()) == {}
-    assert first.client.dispatcher.fetch.sessions.evictions == 1
+    assert first.client.dispatcher.fetch.sessions.stats() == (2, 5, 1)
 
 
 def test_an_old_one_gives_way_only_to_one_that_is_not_smaller() -> None:

@@ -363,6 +363,7 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 
 
 KAFKAS = {
+    "replica.selector.class",
     "max.incremental.fetch.session.cache.slots",
     "allow.everyone.if.no.acl.found",
     "authorizer.class.name",

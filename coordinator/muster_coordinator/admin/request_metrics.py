@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from muster_coordinator.admin.view import CertificateStatus
+from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.errors import Code
 from muster_coordinator.quotas.client_quotas import KEYS, Kind
 from muster_coordinator.wire.request_meter import RequestMeter
@@ -67,6 +68,8 @@ class RequestView(Protocol):
         """Of listeners with TLS."""
         ...
 
+    def fetch_sessions(self) -> FetchSessionStats: ...
+
 
 class RequestCollector(Collector):
     """Register with a `CollectorRegistry`."""
@@ -90,6 +93,7 @@ class RequestCollector(Collector):
         yield shown
         yield from self._throttles()
         yield from self._certificates()
+        yield from self._fetch_sessions()
 
     def _throttles(self) -> Iterator[Metric]:
         stats = self._view.throttles()
@@ -103,6 +107,16 @@ class RequestCollector(Collector):
         yield from (requests, seconds)
         yield GaugeMetricFamily(
             "muster_quota_entities", "Users, client ids and addresses with quotas in force.", value=stats.entities
+        )
+
+    def _fetch_sessions(self) -> Iterator[Metric]:
+        stats = self._view.fetch_sessions()
+        yield GaugeMetricFamily("muster_fetch_sessions", "Fetch sessions of consumers.", value=stats.sessions)
+        yield GaugeMetricFamily(
+            "muster_fetch_session_partitions", "Partitions of all fetch sessions.", value=stats.partitions
+        )
+        yield CounterMetricFamily(
+            "muster_fetch_session_evictions", "Fetch sessions that gave way to others.", value=stats.evictions
         )
 
     def _certificates(self) -> Iterator[Metric]:

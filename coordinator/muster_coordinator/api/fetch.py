@@ -222,6 +222,7 @@ def _entry(one: Wanted, result: ReadResult, code: Code, *, committed: bool) -> d
             entry["aborted_transactions"] = [
                 {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in result.aborted
             ]
+        entry["preferred_read_replica"] = result.preferred_replica
         if result.diverging_epoch >= 0:
             entry["diverging_epoch"] = {"epoch": result.diverging_epoch, "end_offset": result.diverging_end_offset}
     return entry

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import ABSENT
+from muster_coordinator.api.nearer_replica import nearer_replica
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
@@ -23,6 +24,8 @@ READ_COMMITTED = 1
 """Isolation level; the other one is 0."""
 NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
 _BY_ID_SINCE = 13
+_FOLLOWERS_SINCE = 11
+"""KIP-392: from this version on a client knows of preferred replicas."""
 
 
 class Wanted(NamedTuple):
@@ -62,8 +65,8 @@ class Pass:
     rounds; where one failed, this replica counts as no leader."""
 
     __slots__ = (
-        "_absent", "_context", "_got", "_image", "_left", "_logs", "_proven", "_request", "_results", "_services",
-        "_topics", "_unproven", "_urgent", "_wanted",
+        "_absent", "_context", "_followers", "_got", "_image", "_left", "_logs", "_proven", "_request", "_results",
+        "_services", "_topics", "_unproven", "_urgent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +82,7 @@ class Pass:
         self._request = request
         self._wanted = wanted
         self._proven = proven
+        self._followers = services.settings.followers_serve and context.api_version >= _FOLLOWERS_SINCE
         self._image = services.surface.image()
         self._results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
         self._logs: list[LocalLog] = []
@@ -111,7 +115,8 @@ class Pass:
         self._got += len(result.records)
         self._left = max(0, self._left - len(result.records))
         waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
-        self._urgent = self._urgent or not waits or result.diverging_epoch >= 0
+        elsewhere = result.diverging_epoch >= 0 or result.preferred_replica >= 0
+        self._urgent = self._urgent or not waits or elsewhere
         self._results.append((one, result, group))
         return 0
 
@@ -125,10 +130,20 @@ class Pass:
             return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
         self._logs.append(log)
         committed = self._request.isolation_level == READ_COMMITTED
-        result = _read_one(log, one.asked, self._left, first=self._got == 0, committed=committed)
+        first, followers = self._got == 0, self._followers
+        result = _read_one(log, one.asked, self._left, first=first, followers=followers, committed=committed)
+        if result.code is Code.NONE and followers and self._request.rack_id and result.diverging_epoch < 0:
+            result = self._nearer(log, group, result)
         if result.unproven:
             self._unproven.append(log)
         return result
+
+    def _nearer(self, log: LocalLog, group: GroupNo, result: ReadResult) -> ReadResult:
+        """At the leader: nothing but the name of a follower in the client's rack, if there is one."""
+        if self._image is None or log.serving(-1) is not Code.NONE:
+            return result
+        nearer = nearer_replica(self._services.surface, self._image, group, self._request.rack_id)
+        return result if nearer is None else result._replace(records=b"", aborted=(), preferred_replica=nearer)
 
     def _topic(self, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
         """The topic, or its error by rows 3 and 4 of protocol notes 13.1."""
@@ -155,8 +170,11 @@ def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]
     return Code.NONE, topic.partitions[asked.partition].group
 
 
-def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool, committed: bool) -> ReadResult:
+def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool, followers: bool, committed: bool) -> ReadResult:
     code = log.serving(asked.current_leader_epoch)
+    if code is Code.NOT_LEADER_OR_FOLLOWER and followers and asked.last_fetched_epoch == -1:
+        most = min(asked.partition_max_bytes, left)
+        return log.read_following(asked.fetch_offset, most, whole_first_batch=first, committed=committed)
     if code is not Code.NONE:
         return ReadResult(code)
     if asked.last_fetched_epoch != -1:

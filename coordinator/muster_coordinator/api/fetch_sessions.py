@@ -12,7 +12,6 @@ anew. It is of one principal, so that nobody reads through or closes another's b
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.api import limits
@@ -37,6 +36,14 @@ class Concluded(NamedTuple):
     code: Code
     session_id: int
     told: Told
+
+
+class FetchSessionStats(NamedTuple):
+    """Sessions and their partitions now, and how many sessions gave way since the start."""
+
+    sessions: int
+    partitions: int
+    evictions: int
 
 
 class FetchContext(Protocol):
@@ -107,6 +114,9 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def stats(self) -> FetchSessionStats:
+        return FetchSessionStats(len(self._sessions), self.partitions, self.evictions)
 
     def begin(
         self, principal: str, request: Value, version: int, named: list[Wanted], now_ms: int
@@ -182,16 +192,15 @@ class FetchSessions:
         """Whether a session gave way to a new one of this size."""
         if not self._sessions:
             return False
-        oldest = next(iter(self._sessions.values()))
-        victim: Session | None = oldest
-        if now_ms - oldest.used_ms <= limits.FETCH_SESSION_IDLE_MS:
-            victim = _smallest(
-                one for one in self._sessions.values() if now_ms - one.created_ms > limits.FETCH_SESSION_IDLE_MS
-            )
-            if victim is None or size < len(victim.partitions):
+        leaves = next(iter(self._sessions.values()))
+        if now_ms - leaves.used_ms <= limits.FETCH_SESSION_IDLE_MS:
+            old = [one for one in self._sessions.values() if now_ms - one.created_ms > limits.FETCH_SESSION_IDLE_MS]
+            if not old:
                 return False
-        assert victim is not None
-        self._remove(victim)
+            leaves = min(old, key=lambda one: (len(one.partitions), one.id))
+            if size < len(leaves.partitions):
+                return False
+        self._remove(leaves)
         self.evictions += 1
         return True
 
@@ -240,7 +249,3 @@ class _Incremental:
 def _next(epoch: int) -> int:
     """After the largest comes 1: 0 would begin a new session."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
-
-
-def _smallest(sessions: Iterable[Session]) -> Session | None:
-    return min(sessions, key=lambda one: (len(one.partitions), one.id), default=None)

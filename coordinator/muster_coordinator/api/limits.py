@@ -46,6 +46,8 @@ FETCH_BYTES_MAX = 55 * MIB
 REFUSED_BATCHES_KEPT = 20_000
 """Idempotent producers, by connection and partition, whose refused batch is kept; some 0.4 KiB each."""
 FETCHES_PARKED_MAX = 20_000
+NEARER_REPLICA_LAG_ENTRIES_MAX = 1_000
+"""A follower that lacks more entries than this is no better place to read from, however near it is."""
 FETCH_SESSION_IDLE_MS = 120_000
 """A fetch session that was not used for longer, or is older, may give way to another (Kafka's
 MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""

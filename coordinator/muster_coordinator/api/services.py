@@ -40,6 +40,8 @@ class ApiSettings:
     delete_topic_enable: bool
     auto_create_topics: bool
     """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""
+    followers_serve: bool
+    """`replica.selector.class` names the rack aware one (KIP-392)."""
     fetch_session_slots: int
     """`max.incremental.fetch.session.cache.slots`."""
     broker_configs: tuple[tuple[str, str], ...]

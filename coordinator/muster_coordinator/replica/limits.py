@@ -16,7 +16,7 @@ from muster_coordinator.storage.limits import LOG_CACHE_BYTES_MAX
 # Turns (decision 21).
 GROUP_ANSWERS_PER_TURN = 100
 """Answers of one group shard sent in one turn; encoding one takes some 20 us."""
-VERIFICATIONS_MAX = 1_000
+GROUP_VERIFICATIONS_MAX = 1_000
 """Commits of one offsets partition that wait for a transaction coordinator; one more is answered 15."""
 READS_ANSWERED_PER_TURN = 200
 """Confirmed reads answered in one turn, over all Raft groups; an OffsetFetch takes some 20 us."""

@@ -263,6 +263,13 @@ class RaftGroup:
         return self.ready_term != 0 and self.ready_term == self.core.term and self.core.role is Role.LEADER
 
     @property
+    def follows(self) -> bool:
+        """A voter with valid state that has heard its leader within an election timeout: after that it is a follower no
+        more, but a candidate or about to be one."""
+        core = self.core
+        return core.role is Role.FOLLOWER and core.leader >= 0 and not (self.trouble or self.suspended)
+
+    @property
     def voters(self) -> tuple[BrokerId, ...]:
         """The brokers that vote, in the order of the configuration; none at a member that does not know one yet. While
         the configuration is a joint one: those that it leads to."""

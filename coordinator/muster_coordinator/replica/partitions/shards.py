@@ -12,7 +12,7 @@ they are durable. Mechanism:
 * A change without an answer after the proposal timeout is answered COORDINATOR_NOT_AVAILABLE (15): its fate is unknown
   to the client. The shard still learns it, so its state stays right.
 * One entry may cause thousands of answers (the end of a join phase): they leave in slices.
-* A commit in a transaction that has not begun here is held back while the transaction's coordinator is asked (`verify`,
+* A commit in a transaction that has not begun here is kept while the transaction's coordinator is asked (`verify`,
   KIP-890). What it says holds for this term only.
 * When leadership is lost, every open ticket is answered 16, as soon as the new leader is known here or after a short
   wait, so that a client that looks up the coordinator next is told the right one.
@@ -152,7 +152,7 @@ class ShardGroup:
         verification = self.shard.begin_verification(request.producer_id, request.producer_epoch) if group.serves else 0
         if not verification:
             self.request(request, context, done)
-        elif self._verifying >= limits.VERIFICATIONS_MAX:
+        elif self._verifying >= limits.GROUP_VERIFICATIONS_MAX:
             self.shard.end_verification(request.producer_id, verification)
             done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         else:

@@ -33,6 +33,8 @@ class ReadResult(NamedTuple):
     diverging_end_offset: int = -1
     aborted: tuple[Aborted, ...] = ()
     """Aborted transactions among the records; for readers of isolation level 1."""
+    preferred_replica: int = -1
+    """A follower that the client had better ask (KIP-392); then there are no records."""
     unproven: bool = False
     """The result says that an offset does not exist. A deposed leader cannot know that: answer only after
     `LocalLog.confirm`."""
@@ -71,6 +73,12 @@ class LocalLog(Protocol):
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False) -> ReadResult:
         """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule.
         `committed`: nothing at or beyond the last stable offset, and with the aborted transactions (isolation 1)."""
+
+    def read_following(
+        self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False
+    ) -> ReadResult:
+        """As `read`, where this replica follows a leader that it has heard within an election timeout (KIP-392); else
+        NOT_LEADER_OR_FOLLOWER. An offset beyond what is applied here is no error: nothing of it is known yet."""
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         """Call `done(True)` after one ReadIndex round: data that is not applied here now was not acknowledged anywhere

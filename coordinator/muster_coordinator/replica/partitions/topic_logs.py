@@ -102,6 +102,17 @@ class LogView:
         size, end = below(records, stable)
         return records[:size], tuple(state.log.aborted(offset, end)) if size else ()
 
+    def read_following(
+        self, offset: int, max_bytes: int, *, whole_first_batch: bool, committed: bool = False
+    ) -> ReadResult:
+        """What is applied is committed, so it stays true whoever leads."""
+        state = self.state
+        if not self.raft.follows or state.closed:
+            return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
+        if offset > state.next_offset:
+            return ReadResult(Code.NONE, b"", state.next_offset, self.last_stable_offset(), state.log_start)
+        return self.read(offset, max_bytes, whole_first_batch=whole_first_batch, committed=committed)
+
     def confirm(self, done: Callable[[bool], None]) -> None:
         self.raft.read_index(done)
 
