@@ -175,6 +175,37 @@ def ask_fetch(world: World, version: int) -> None:
     assert got.error_code == 0
     assert got.high_watermark >= 3
     assert b"three" in bytes(got.records)
+    if version >= 7:
+        fetch_session(world, version, {**partition, "fetch_offset": got.high_watermark})
+
+
+def fetch_session(world: World, version: int, at_the_end: dict[str, int]) -> None:
+    """KIP-227: only what is new is told, another epoch is refused, and the last partition ends the session."""
+    topic = {"topic": TOPIC, "topic_id": world.topic_id}
+    bounds = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "isolation_level": 0, "rack_id": ""}
+
+    def poll(
+        session: int, epoch: int, *partitions: dict[str, int], forget: tuple[int, ...] = ()
+    ) -> tuple[int, int, int]:
+        """(error, session, partitions told)."""
+        answer = world.ask(
+            "Fetch", version, session_id=session, session_epoch=epoch,
+            topics=[{**topic, "partitions": list(partitions)}] if partitions else [],
+            forgotten_topics_data=[{**topic, "partitions": list(forget)}] if forget else [], **bounds,
+        )  # fmt: skip
+        return answer.error_code, answer.session_id, sum(len(one.partitions) for one in answer.responses)
+
+    error, session, told = poll(0, 0, at_the_end)
+    assert (error, session > 0, told) == (0, True, 1)
+    assert poll(session, 1) == (0, session, 0)
+    assert poll(session, 2, {**at_the_end, "fetch_offset": 0}) == (0, session, 1)
+    assert poll(session, 9)[0] == 71
+    assert poll(0, 3)[0] == 70
+    assert poll(session, 3, forget=(0,)) == (0, 0, 0)
+    assert poll(session, 4)[0] == 70
+    error, session, _ = poll(0, 0, at_the_end)
+    assert poll(session, -1) == (0, 0, 0)
+    assert poll(session, 1)[0] == 70
 
 
 def ask_list_offsets(world: World, version: int) -> None:
