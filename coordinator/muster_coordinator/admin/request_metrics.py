@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from muster_coordinator.admin.view import CertificateStatus
-from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.errors import Code
 from muster_coordinator.quotas.client_quotas import KEYS, Kind
 from muster_coordinator.wire.request_meter import RequestMeter
@@ -37,6 +36,17 @@ class ListenerStats(Protocol):
     buffered: int
     unsent: int
     throttled: int
+
+
+class SessionStats(Protocol):
+    """`api.fetch_sessions.FetchSessionStats`."""
+
+    @property
+    def sessions(self) -> int: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def evictions(self) -> int: ...
 
 
 class RequestView(Protocol):
@@ -68,7 +78,7 @@ class RequestView(Protocol):
         """Of listeners with TLS."""
         ...
 
-    def fetch_sessions(self) -> FetchSessionStats: ...
+    def fetch_sessions(self) -> SessionStats: ...
 
 
 class RequestCollector(Collector):

@@ -14,6 +14,7 @@ from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import offsets_partition
 from muster_coordinator.api.commits import split_known
 from muster_coordinator.api.services import Services
+from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.errors import Code
@@ -54,10 +55,16 @@ class TxnCommits:
         elif services.verifier is None:
             reply(_refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))  # as FindCoordinator says it
         else:
-            self._commit(context, version, request, reply, None)
+            self._commit(context, version, request, reply, services.verifier, None)
 
     def _commit(
-        self, context: RequestContext, version: int, request: Value, reply: Exchange, current: bool | None
+        self,
+        context: RequestContext,
+        version: int,
+        request: Value,
+        reply: Exchange,
+        verifier: TransactionVerifier,
+        current: bool | None,
     ) -> None:
         """`current`: whether the image is known to be current; None: not asked yet."""
         services = self._services
@@ -68,7 +75,7 @@ class TxnCommits:
         topics, errors = self._known(context, request, image)
         if not current and Code.UNKNOWN_TOPIC_OR_PARTITION in errors.values():
             if current is None:
-                services.surface.when_image_current(partial(self._commit, context, version, request, reply))
+                services.surface.when_image_current(partial(self._commit, context, version, request, reply, verifier))
                 return
             late = int(Code.COORDINATOR_NOT_AVAILABLE)
             errors = {key: late if code == Code.UNKNOWN_TOPIC_OR_PARTITION else code for key, code in errors.items()}
@@ -82,29 +89,7 @@ class TxnCommits:
                 errors.update({(topic, partition): _told(code, version) for partition, code in partitions})
             reply(_answer(request, errors))
 
-        self._ask(context, version, request, image, tuple(topics), answered)
-
-    def _ask(
-        self,
-        context: RequestContext,
-        version: int,
-        request: Value,
-        image: ClusterImage,
-        topics: tuple[TopicCommit, ...],
-        answered: Callable[[GroupAnswer], None],
-    ) -> None:
-        verifier = self._services.verifier
-        assert verifier is not None, "refused by `handle`"
-        members = version >= _MEMBERS_SINCE
-        commit = TxnOffsetCommit(
-            group=request.group_id,
-            generation=request.generation_id if members else -1,
-            member=request.member_id if members else "",
-            instance=request.group_instance_id if members else None,
-            topics=topics,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-        )
+        commit = _commit_of(version, request, tuple(topics))
         partition = offsets_partition(image, request.group_id)
 
         def verify(agreed: Callable[[Code], None]) -> None:
@@ -119,7 +104,7 @@ class TxnCommits:
                 done=lambda code: agreed(Code.COORDINATOR_LOAD_IN_PROGRESS if code in _ASK_AGAIN else code),
             )
 
-        self._services.surface.transactional_commit(partition, commit, context, verify, answered)
+        services.surface.transactional_commit(partition, commit, context, verify, answered)
 
     def _known(self, context: RequestContext, request: Value, image: ClusterImage) -> tuple[list[TopicCommit], Errors]:
         """(topics for the shard, with their ids; the errors of all others)."""
@@ -136,6 +121,19 @@ class TxnCommits:
                 kept.append(known)
             errors.update({(topic.name, p.partition): int(Code.UNKNOWN_TOPIC_OR_PARTITION) for p in unknown})
         return kept, errors
+
+
+def _commit_of(version: int, request: Value, topics: tuple[TopicCommit, ...]) -> TxnOffsetCommit:
+    members = version >= _MEMBERS_SINCE
+    return TxnOffsetCommit(
+        group=request.group_id,
+        generation=request.generation_id if members else -1,
+        member=request.member_id if members else "",
+        instance=request.group_instance_id if members else None,
+        topics=topics,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+    )
 
 
 def _partition(asked: Value) -> PartitionCommit:
