@@ -27,6 +27,8 @@ class Known:
         self.topic_ids: dict[str, bytes] = {}
         self.seats: list[tuple[str, str, int]] = []
         """(group, member id, generation) of groups with one member that leads and waits for SyncGroup."""
+        self.fetch_sessions: list[tuple[int, int]] = []
+        """(id, epoch that comes next) of fetch sessions."""
         self.commits: list[tuple[str, str]] = []
         """(group, topic) of commits that are probably there."""
         self.wall_ms = 1_700_000_000_000
@@ -70,10 +72,12 @@ def fetch(rand: Random, known: Known) -> dict[str, Any]:
         "partition": 0, "fetch_offset": rand.choice((0, 0, 1, 5)), "partition_max_bytes": 1_000,
         "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1,
     }  # fmt: skip
+    session, epoch = rand.choice(((0, -1), (0, 0), *known.fetch_sessions))
+    forgotten = ({**_named(rand, known), "partitions": (0,)},) if rand.random() < 0.3 else ()
     return {
         "replica_id": -1, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 10_000, "isolation_level": rand.randrange(2),
-        "session_id": 0, "session_epoch": -1, "rack_id": "",
-        "topics": ({**_named(rand, known), "partitions": (part,)},), "forgotten_topics_data": (),
+        "session_id": session, "session_epoch": epoch, "rack_id": "",
+        "topics": ({**_named(rand, known), "partitions": (part,)},), "forgotten_topics_data": forgotten,
     }  # fmt: skip
 
 

@@ -139,7 +139,11 @@ class Target:
         return Outcome(decoded, proposed, bool(answers), failed)
 
     def prepare(self, api: int) -> None:
-        """A group with one member that leads and waits for its plan, for the requests of members."""
+        """A group with one member that leads and waits for its plan, for the requests of members; the fetch sessions
+        that there are, for those of consumers."""
+        if api == Api.FETCH:
+            sessions = self.dispatcher.fetch.sessions._sessions.values()
+            self.known.fetch_sessions = [(one.id, one.epoch) for one in sessions][-SEATS:]
         if api not in (Api.SYNC_GROUP, Api.HEARTBEAT, Api.LEAVE_GROUP):
             return
         known = self.known
