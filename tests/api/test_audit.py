@@ -67,7 +67,7 @@ def test_whoever_can_change_something_is_on_the_list() -> None:
     }  # fmt: skip
     work = {
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.JOIN_GROUP, Api.HEARTBEAT, Api.LEAVE_GROUP, Api.SYNC_GROUP,
-        Api.INIT_PRODUCER_ID, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE,
+        Api.INIT_PRODUCER_ID, Api.TXN_OFFSET_COMMIT, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE,
     }  # fmt: skip
     assert RESOURCES.keys() | reads | work == VERSIONS.keys()
 

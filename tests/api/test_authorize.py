@@ -48,6 +48,7 @@ ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.ALTER_PARTITION_REASSIGNMENTS: (Operation.ALTER, CLUSTER, 31),
     Api.LIST_PARTITION_REASSIGNMENTS: (Operation.DESCRIBE, CLUSTER, 31),
     Api.OFFSET_DELETE: (Operation.DELETE, GROUP, 30),
+    Api.TXN_OFFSET_COMMIT: (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, 53),
     Api.UNREGISTER_BROKER: (Operation.ALTER, CLUSTER, 31),
     Api.UPDATE_FEATURES: (Operation.ALTER, CLUSTER, 31),
     Api.DESCRIBE_TOPIC_PARTITIONS: (Operation.DESCRIBE, TOPIC, 29),

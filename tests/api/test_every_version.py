@@ -31,6 +31,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
+    TxnOffsetCommit,
     refusal,
 )
 from muster_coordinator.wire.versions import VERSIONS, Api
@@ -57,7 +58,7 @@ def happy(request: GroupRequest) -> GroupAnswer:
             return HeartbeatAnswer(0)
         case LeaveGroup():
             return LeaveGroupAnswer(0, tuple((one.member, one.instance, 0) for one in request.leavers))
-        case OffsetCommit():
+        case OffsetCommit() | TxnOffsetCommit():
             return OffsetCommitAnswer(
                 tuple((t.topic, tuple((p.partition, 0) for p in t.partitions)) for t in request.topics)
             )
@@ -181,6 +182,13 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     Api.LIST_PARTITION_REASSIGNMENTS: {"topics": None},
     Api.OFFSET_DELETE: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
+    Api.TXN_OFFSET_COMMIT: {
+        "transactional_id": "x",
+        "group_id": "g",
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 5}]}],
+    },
     Api.UNREGISTER_BROKER: {"broker_id": 99},
     Api.UPDATE_FEATURES: {
         "feature_updates": [{"feature": "muster.feature.level", "max_version_level": 3, "allow_downgrade": False}],
@@ -194,6 +202,7 @@ NOT_HERE = {
     Api.SASL_HANDSHAKE: 34,
     Api.SASL_AUTHENTICATE: 34,
     Api.UNREGISTER_BROKER: 102,
+    Api.TXN_OFFSET_COMMIT: 53,
     Api.DESCRIBE_ACLS: 54,
     Api.CREATE_ACLS: 54,
     Api.DELETE_ACLS: 54,

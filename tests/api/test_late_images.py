@@ -17,6 +17,7 @@ from tests.api.fake_surface import FakeSurface, topic
 from tests.api.judging_log import JudgingLog
 from tests.api.kafka_client import KafkaClient
 from tests.api.test_every_version import error_codes, happy
+from tests.api.test_txn_offset_commit import Coordinator
 from tests.topics.batch_bytes import idempotent
 
 NAME = "fresh"
@@ -69,6 +70,16 @@ ASKED: dict[int, Asked] = {
     ),
     Api.OFFSET_DELETE: Asked(
         {"group_id": "g", "topics": [{"name": NAME, "partitions": [{"partition_index": 0}]}]}, late=15
+    ),
+    Api.TXN_OFFSET_COMMIT: Asked(
+        {
+            "transactional_id": "g",
+            "group_id": "g",
+            "producer_id": 7,
+            "producer_epoch": 0,
+            "topics": [{"name": NAME, "partitions": [{"partition_index": 0, "committed_offset": 5}]}],
+        },
+        late=15,
     ),
     Api.DELETE_TOPICS: Asked({"topic_names": [NAME], "topics": [{"name": NAME}], "timeout_ms": 1_000}, late=41),
     Api.DELETE_RECORDS: Asked(
@@ -126,8 +137,15 @@ def late_surface(shown: bool | None = None, *, appears: bool = False) -> FakeSur
     return surface
 
 
+def client_of(surface: FakeSurface, **how: Any) -> KafkaClient:
+    """Whose transactions all have the partition in them."""
+    client = KafkaClient(surface, **how)
+    client.dispatcher.services.verifier = Coordinator()
+    return client
+
+
 def codes(surface: FakeSurface, api: int, version: int, **values: Any) -> set[int]:
-    return set(error_codes(KafkaClient(surface).ask(api, version, **(values or ASKED[api].values)))) - {0}
+    return set(error_codes(client_of(surface).ask(api, version, **(values or ASKED[api].values)))) - {0}
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
@@ -166,7 +184,7 @@ def test_what_is_denied_asks_nobody(api: int, version: int) -> None:
         return resource.name == "g"
 
     surface.add_topic(topic(NAME, 1))  # by id a name must be found first
-    answer = KafkaClient(surface, authorize=nobody).ask(api, version, **ASKED[api].values)
+    answer = client_of(surface, authorize=nobody).ask(api, version, **ASKED[api].values)
     assert set(error_codes(answer)) - {0} in ({29}, {31})
 
 
@@ -174,7 +192,7 @@ def test_what_is_denied_asks_nobody(api: int, version: int) -> None:
 def test_commits_have_places_of_their_own(api: int, version: int) -> None:
     surface = late_surface(shown=True)
     codes(surface, api, version)
-    commits = api in (Api.OFFSET_COMMIT, Api.OFFSET_DELETE)
+    commits = api in (Api.OFFSET_COMMIT, Api.OFFSET_DELETE, Api.TXN_OFFSET_COMMIT)
     assert (surface.image_questions, surface.topic_questions) == ((1, 0) if commits else (0, 1))
 
 

@@ -30,6 +30,7 @@ PROPOSING = frozenset(
     (
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.LEAVE_GROUP, Api.CREATE_TOPICS,
         Api.DELETE_TOPICS, Api.DELETE_GROUPS, Api.INCREMENTAL_ALTER_CONFIGS, Api.ALTER_CONFIGS, Api.OFFSET_DELETE,
+        Api.TXN_OFFSET_COMMIT,
     )
 )  # fmt: skip
 """APIs whose good requests end in the log."""

@@ -363,6 +363,17 @@ def describe_topic_partitions(rand: Random, known: Known) -> dict[str, Any]:
     return {"topics": ({"name": _topic(rand)},), "response_partition_limit": rand.choice((1, 2_000)), "cursor": cursor}
 
 
+def txn_offset_commit(rand: Random, known: Known) -> dict[str, Any]:
+    part = {
+        "partition_index": 0, "committed_offset": rand.randrange(50), "committed_leader_epoch": -1,
+        "committed_metadata": rand.choice((None, "", "note")),
+    }  # fmt: skip
+    return {
+        **_seat(rand, known), "transactional_id": f"x{rand.randrange(4)}", "producer_id": rand.randrange(8),
+        "producer_epoch": rand.randrange(3), "topics": ({**_named(rand, known), "partitions": (part,)},),
+    }  # fmt: skip
+
+
 MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.PRODUCE: produce,
     Api.FETCH: fetch,
@@ -388,6 +399,7 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: alter_configs,
     Api.CREATE_PARTITIONS: create_partitions,
     Api.OFFSET_DELETE: offset_delete,
+    Api.TXN_OFFSET_COMMIT: txn_offset_commit,
     Api.SASL_HANDSHAKE: sasl_handshake,
     Api.SASL_AUTHENTICATE: sasl_authenticate,
     Api.DESCRIBE_ACLS: describe_acls,

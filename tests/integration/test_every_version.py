@@ -403,6 +403,22 @@ def ask_init_producer_id(world: World, version: int) -> None:
     assert first.producer_epoch == second.producer_epoch == 0
 
 
+def ask_txn_offset_commit(world: World, version: int) -> None:
+    """Of a transaction that nobody began: a real Kafka does not know the id (49), or has no coordinator until somebody
+    begins one (15); here there are none yet (53)."""
+    partition = {"partition_index": 1, "committed_offset": 5, "committed_metadata": "m"}
+    if version >= 2:
+        partition["committed_leader_epoch"] = 3
+    members = {"generation_id": -1, "member_id": "", "group_instance_id": None} if version >= 3 else {}
+    group = world.unique("in-transaction")
+    topics = [{"name": TOPIC, "partitions": [partition]}]
+    fields = {"transactional_id": world.unique("nobody"), "producer_id": 4_711, "producer_epoch": 0, **members}
+    answer = world.ask("TxnOffsetCommit", version, group_id=group, topics=topics, **fields)
+    assert answer.topics[0].partitions[0].error_code in (15, 49, 53)
+    got = world.ask("OffsetFetch", 5, group_id=group, topics=[{"name": TOPIC, "partition_indexes": [1]}])
+    assert got.topics[0].partitions[0].committed_offset == -1
+
+
 def ask_offset_for_leader_epoch(world: World, version: int) -> None:
     epoch = world.ask("Metadata", 9, topics=[{"name": TOPIC}]).topics[0].partitions[0].leader_epoch
     partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}

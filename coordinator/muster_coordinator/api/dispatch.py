@@ -44,6 +44,7 @@ from muster_coordinator.api.scram_users import ScramUsers
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
+from muster_coordinator.api.txn_commits import TxnCommits
 from muster_coordinator.api.unregister import Unregister
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -150,6 +151,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DELETE_RECORDS: DeleteRecords(services).handle,
         Api.INIT_PRODUCER_ID: ProducerIds(services).handle,
         Api.OFFSET_FOR_LEADER_EPOCH: LeaderEpochs(services).handle,
+        Api.TXN_OFFSET_COMMIT: TxnCommits(services).handle,
         Api.DESCRIBE_ACLS: acls.describe,
         Api.CREATE_ACLS: acls.create,
         Api.DELETE_ACLS: acls.delete,

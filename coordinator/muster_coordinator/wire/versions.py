@@ -34,6 +34,7 @@ class Api(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -96,6 +97,7 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DELETE_RECORDS: _range(0, 2, 2),
         Api.INIT_PRODUCER_ID: _range(0, 5, 2),
         Api.OFFSET_FOR_LEADER_EPOCH: _range(2, 4, 4),
+        Api.TXN_OFFSET_COMMIT: _range(0, 5, 3),
         Api.DESCRIBE_ACLS: _range(1, 3, 2),
         Api.CREATE_ACLS: _range(1, 3, 2),
         Api.DELETE_ACLS: _range(1, 3, 2),
