@@ -11,6 +11,7 @@ from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.runtime.clients import ClientLimits
 from muster_coordinator.settings import Settings
+from muster_coordinator.transactions.config import TransactionConfig
 
 KAFKA_RELEASE = "3.9-IV0"
 """Answer to tools that ask a broker for `inter.broker.protocol.version`: the last release with this key. They take a
@@ -64,6 +65,12 @@ def node_settings(settings: Settings) -> NodeSettings:
         feature_finalize_ms=settings.feature_finalize_ms,
         retention_check_ms=settings.retention_check_ms,
         proposal_timeout_ms=settings.offsets_commit_timeout_ms,
+        transactions=TransactionConfig(
+            timeout_max_ms=settings.transaction_timeout_max_ms,
+            id_expiration_ms=settings.transactional_id_expiration_ms,
+            expiry_check_ms=settings.transactional_id_check_ms,
+        ),
+        transactions_segment_bytes=settings.transactions_segment_bytes,
     )
 
 

@@ -206,6 +206,33 @@ class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
         str(SEGMENT_BYTES),
         "Size of a segment file of an offsets partition.",
     )
+    transaction_partitions: int = _key(
+        "transaction.state.log.num.partitions",
+        integer(1, 1_000),
+        "50",
+        "Partitions of the transaction log, which is made when a client uses transactions for the first time.",
+    )
+    transactions_segment_bytes: int = _key(
+        "transaction.state.log.segment.bytes",
+        integer(4_096, 2**31 - 1),
+        str(SEGMENT_BYTES),
+        "Size of a segment file of a partition of the transaction log.",
+    )
+    transaction_timeout_max_ms: int = _key(
+        "transaction.max.timeout.ms", _MS, "900000", "Longest time that a producer may ask for its transactions."
+    )
+    transactional_id_expiration_ms: int = _key(
+        "transactional.id.expiration.ms",
+        _MS,
+        str(7 * 24 * 3_600_000),
+        "A transactional id that nobody has used for so long is forgotten.",
+    )
+    transactional_id_check_ms: int = _key(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _MS,
+        "3600000",
+        "How often transactional ids are looked through for those to forget.",
+    )
     offsets_history_ms: int = _key(
         "muster.offsets.history.ms",
         _MS,

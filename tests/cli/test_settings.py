@@ -365,6 +365,11 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 KAFKAS = {
     "replica.selector.class",
     "max.incremental.fetch.session.cache.slots",
+    "transaction.max.timeout.ms",
+    "transaction.remove.expired.transaction.cleanup.interval.ms",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.segment.bytes",
+    "transactional.id.expiration.ms",
     "allow.everyone.if.no.acl.found",
     "authorizer.class.name",
     "super.users",

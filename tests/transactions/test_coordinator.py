@@ -466,7 +466,7 @@ class TestTime:
 
     def test_a_jump_of_the_wall_clock_expires_nothing(self, host: TransactionHost) -> None:
         host.init()
-        host.wall += CONFIG.id_expiration_ms + limits.CLOCK_JUMP_SUSPECTED_MS
+        host.wall += CONFIG.id_expiration_ms + limits.EXPIRY_CLOCK_JUMP_MS
         host.pass_time(CONFIG.expiry_check_ms)
         assert set(dict(host.leader.views())) == {"t"}
 

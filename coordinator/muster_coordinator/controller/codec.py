@@ -25,6 +25,7 @@ from muster_coordinator.controller.commands import (
     CompleteControllerVoters,
     CompleteMove,
     CreateTopic,
+    CreateTransactionLog,
     DecommissionBroker,
     DeleteScramCredential,
     DeleteTopic,
@@ -84,6 +85,7 @@ FIRST_SCRAM_CREDENTIALS = 26
 ADD_ACLS = 27
 REMOVE_ACLS = 28
 ALTER_QUOTAS = 29
+CREATE_TRANSACTION_LOG = 30
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -163,8 +165,11 @@ def _of_voters_or_access(
     | FirstScramCredentials
     | AddAcls
     | RemoveAcls
-    | AlterQuotas,
+    | AlterQuotas
+    | CreateTransactionLog,
 ) -> bytes:
+    if isinstance(command, CreateTransactionLog):
+        return _transaction_log(command)
     if isinstance(command, SetControllerVoters | CompleteControllerVoters):
         return _of_voters(command).done()
     if isinstance(command, SetScramCredential | DeleteScramCredential | FirstScramCredentials):
@@ -177,6 +182,14 @@ def _of_voters(command: SetControllerVoters | CompleteControllerVoters) -> Packe
     p = Packer(COMMAND_VERSION, SET_CONTROLLER_VOTERS if wanted else COMPLETE_CONTROLLER_VOTERS)
     p.i32s(command.voters)
     return p
+
+
+def _transaction_log(command: CreateTransactionLog) -> bytes:
+    p = Packer(COMMAND_VERSION, CREATE_TRANSACTION_LOG)
+    p.blob(command.topic_id)
+    p.i32(command.partitions)
+    p.many(command.placed, p.i32s)
+    return p.done()
 
 
 def _access(command: AddAcls | RemoveAcls | AlterQuotas) -> bytes:
@@ -373,6 +386,9 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     ADD_ACLS: lambda u: AddAcls(acls=take_acls(u)),
     REMOVE_ACLS: lambda u: RemoveAcls(acls=take_acls(u)),
     ALTER_QUOTAS: lambda u: AlterQuotas(changes=take_quota_changes(u)),
+    CREATE_TRANSACTION_LOG: lambda u: CreateTransactionLog(
+        topic_id=u.blob(), partitions=u.i32(), placed=_take_placed(u)
+    ),
 }
 _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REGISTER_BROKER: lambda u: replace(_register_broker(u), rack=_said(u.text())),

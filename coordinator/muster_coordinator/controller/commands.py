@@ -270,12 +270,23 @@ class AlterQuotas:
     changes: tuple[QuotaChange, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTransactionLog:
+    """Make `image.TRANSACTIONS_TOPIC`, which is managed by the cluster itself (ADR 63). Written from
+    `image.MEMBERS_LEVEL` on only."""
+
+    topic_id: bytes
+    partitions: int
+    placed: tuple[tuple[BrokerId, ...], ...]
+    """As of `CreateTopic`."""
+
+
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
     | AlterBrokerConfigs | SetReplicationFactor | SetScramCredential | DeleteScramCredential | FirstScramCredentials
-    | AddAcls | RemoveAcls | AlterQuotas
+    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog
 )  # fmt: skip
 
 

@@ -194,6 +194,14 @@ class ClusterImage:
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""Made at first use (ADR 63); a topic of this name that is not internal is a client's, and no transaction log."""
+
+
+def transaction_log_of(cluster: ClusterImage) -> Topic | None:
+    """The transaction log; None: it was never used."""
+    topic = cluster.topics.get(TRANSACTIONS_TOPIC)
+    return topic if topic is not None and topic.internal else None
 
 
 def never_registered(broker: BrokerId, replica_uuid: bytes, feature_level: int) -> Broker:

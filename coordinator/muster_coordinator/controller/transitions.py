@@ -26,6 +26,7 @@ from muster_coordinator.controller.commands import (
     CompleteControllerVoters,
     CompleteMove,
     CreateTopic,
+    CreateTransactionLog,
     DecommissionBroker,
     DeleteScramCredential,
     DeleteTopic,
@@ -49,6 +50,7 @@ from muster_coordinator.controller.image import (
     EMPTY_ID,
     MEMBERS_LEVEL,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     Broker,
     ClusterImage,
     Partition,
@@ -78,7 +80,7 @@ _OfUsers = SetScramCredential | DeleteScramCredential | FirstScramCredentials
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
     | CompleteControllerVoters | AlterBrokerConfigs | SetReplicationFactor
-    | AddAcls | RemoveAcls | AlterQuotas
+    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
@@ -90,6 +92,8 @@ GROUP_NUMBER_MAX = 2**32 - 1
 PRODUCER_ID_MAX = 2**63 - 1
 CLUSTER_ID_CHARS = 22
 
+TRANSACTIONS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SEGMENT_BYTES)))
+"""Configs of the transaction log in DescribeConfigs, as Kafka has them."""
 OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SEGMENT_BYTES)))
 """Configs of the offsets topic in DescribeConfigs: Kafka's clean-up policy for it; decision 3 says what is done."""
 
@@ -133,6 +137,7 @@ _OF_THE_LEVEL: tuple[tuple[tuple[type, ...], str], ...] = (
     ((SetScramCredential, DeleteScramCredential, FirstScramCredentials), "having users"),
     ((AddAcls, RemoveAcls), "changing ACLs"),
     ((AlterQuotas,), "setting quotas"),
+    ((CreateTransactionLog,), "having transactions"),
 )
 
 
@@ -207,6 +212,8 @@ def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[Cluster
             return alter_broker_configs(cluster, command), DONE
         case AddAcls() | RemoveAcls() | AlterQuotas():
             return alter_access(cluster, command), DONE
+        case CreateTransactionLog():
+            return _create_transaction_log(cluster, command)
         case CompleteControllerVoters():
             return complete_voters(cluster, command.voters), DONE
         case SetReplicationFactor():
@@ -466,6 +473,21 @@ def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterI
         next_group=GroupNo(cluster.next_group + count),
     )
     return created, CommandResult(Code.NONE, "", count)
+
+
+def _create_transaction_log(cluster: ClusterImage, command: CreateTransactionLog) -> tuple[ClusterImage, CommandResult]:
+    """Every broker proposes it that is asked for a transaction's coordinator first: the second one changes nothing, and
+    is told that the topic exists."""
+    topic = CreateTopic(
+        name=TRANSACTIONS_TOPIC,
+        topic_id=command.topic_id,
+        partitions=command.partitions,
+        configs=TRANSACTIONS_TOPIC_CONFIGS,
+        placed=command.placed,
+    )
+    created, result = _create_topic(cluster, topic)
+    internal = replace(created.topics[TRANSACTIONS_TOPIC], internal=True)
+    return replace(created, topics=with_(created.topics, TRANSACTIONS_TOPIC, internal)), result
 
 
 def _delete_topic(cluster: ClusterImage, command: DeleteTopic) -> tuple[ClusterImage, CommandResult]:

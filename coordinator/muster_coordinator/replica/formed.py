@@ -89,6 +89,7 @@ class FormedNode:
         )
         controller = self.group_manager.controller
         self.client = ControllerClient(loop, net, settings.broker, host.leaders, controller)
+        self.group_manager.transaction_services.producer_id = self._producer_id
         self.current = CurrentImage(loop, self.client, controller, COMMITS)
         self.current_topics = CurrentImage(loop, self.client, controller, TOPICS)
         controller.watch(self.current.moved)
@@ -140,6 +141,9 @@ class FormedNode:
         for peer in peers:
             self.peer_up(peer, self._record.member_of(peer))
         self._register()
+
+    def _producer_id(self, done: Callable[[int], None]) -> None:
+        self.client.producer_id(self.image(), done)
 
     def _gossip(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + limits.GOSSIP_FULL_MS, self._gossip)

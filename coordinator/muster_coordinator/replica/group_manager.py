@@ -40,6 +40,7 @@ from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
 from muster_coordinator.replica.partitions.topic_making import TopicMaking
+from muster_coordinator.replica.partitions.transaction_groups import TransactionGroup, TransactionServices
 from muster_coordinator.replica.settings import REPLICATED_ROLLS_LEVEL, NodeSettings
 from muster_coordinator.replica.snapshots import staging
 from muster_coordinator.replica.snapshots.checkpoints import Checkpoints, Stateful
@@ -51,6 +52,7 @@ from muster_coordinator.storage.contract import GroupWrites, WalStore
 from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.wal import Wal
 from muster_coordinator.topics.partition import TopicPartition
+from muster_coordinator.transactions.coordinator import TransactionCoordinator
 
 OFFSETS_WAL = "wal-offsets"
 TOPICS_WAL = "wal-topics"
@@ -127,6 +129,9 @@ class GroupManager:
         self.disk_low_bytes = settings.disk_low_bytes
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
+        self.coordinators: dict[GroupNo, TransactionGroup] = {}
+        """Partitions of the transaction log."""
+        self.transaction_services = TransactionServices()
         self.states: dict[GroupNo, PartitionState] = {}
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
         """Groups of the image's partitions that exist here or are being made -> (topic, the partition's index)."""
@@ -399,8 +404,10 @@ class GroupManager:
     def _make_partition(self, number: GroupNo, log: PartitionLog | None) -> None:
         """Make a partition's group: a new one with its open segments in `log`, else one from its WAL (blocking)."""
         topic, index = self._topics[number]
-        if topic.internal:
+        if topic.name == OFFSETS_TOPIC:
             self._make_shard(index, log)
+        elif topic.internal:
+            self._make_transactions(number, topic, index, log)
         else:
             self._make_topic(number, topic, index, log)
 
@@ -428,6 +435,40 @@ class GroupManager:
         if begins and partition.move is None:
             self._born(group)
 
+    def _make_transactions(self, number: GroupNo, topic: Topic, index: int, log: PartitionLog | None) -> None:
+        """A partition of the transaction log."""
+        roll = self._rolls[number]
+        folder = f"{segments_folder(number)}/{topic.name}-{index}"
+        coordinator = TransactionCoordinator(self._settings.transactions)
+
+        def restore(recovery: Recovery) -> MakeMachine:
+            state = self._state(number, folder, recovery, roll, log)
+            if recovery.body is not None:
+                coordinator.restore(recovery.body)
+            return lambda group: TransactionGroup(
+                group,
+                self._loop,
+                self._host.deadlines,
+                state,
+                coordinator,
+                timing=self._settings.timing,
+                proposal_timeout_ms=self._settings.proposal_timeout_ms,
+                roll=lambda: self._roll_wanted(number),
+                services=self.transaction_services,
+            )
+
+        partition, begins = topic.partitions[index], log is not None
+        members = () if self._is_alone_no_more(number, partition.members, partition) else partition.members
+        group = self._maker.make(number, members, self.topics_writer, restore, folder, begins=begins)
+        machine = group.machine
+        assert isinstance(machine, TransactionGroup)
+        self._unclaimed.discard(number)
+        self.coordinators[number] = machine
+        self.logs[number] = LogView(self._loop, group, machine.state, self.damage.report)
+        self._track(group, machine, machine.state)
+        if begins and partition.move is None:
+            self._born(group)
+
     def _is_alone_no_more(self, number: GroupNo, members: tuple[MemberNo, ...], place: Partition | None) -> bool:
         """Suspended, and alone by the configuration at the beginning of its log: it comes back, and there are others
         now to restore it."""
@@ -444,7 +485,9 @@ class GroupManager:
 
     def _roll(self, topic: Topic) -> tuple[int, int]:
         if topic.internal:
-            return self._settings.offsets_segment_bytes, SEGMENT_MS
+            of_offsets = topic.name == OFFSETS_TOPIC
+            settings = self._settings
+            return settings.offsets_segment_bytes if of_offsets else settings.transactions_segment_bytes, SEGMENT_MS
         configs = dict(self._settings.topic_configs) | dict(topic.configs)
         return (
             int(configs.get("segment.bytes", SEGMENT_BYTES)),
@@ -522,6 +565,7 @@ class GroupManager:
         if shard is not None:
             self.past_stats = summed((self.past_stats, shard.shard.stats))
             self.past_requests += shard.requests
+        self.coordinators.pop(number, None)
         log = self.logs.pop(number)
         state = self.states.pop(number)
         self.damage.forget(number)
@@ -726,8 +770,8 @@ class GroupManager:
         return None if machine is None else machine.state_hash()
 
 
-def machine_of(group: RaftGroup) -> ControllerGroup | ShardGroup | TopicGroup:
+def machine_of(group: RaftGroup) -> ControllerGroup | ShardGroup | TopicGroup | TransactionGroup:
     """Every group's machine is one of these."""
     machine = group.machine
-    assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup)
+    assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup | TransactionGroup)
     return machine

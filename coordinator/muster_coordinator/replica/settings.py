@@ -7,6 +7,7 @@ from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.raft.timing import Timing
+from muster_coordinator.transactions.config import TransactionConfig
 
 REPLICATED_ROLLS_LEVEL = 2
 """Feature level from which the rule for the end of segments is in the partition's log (`SetRoll`) and in
@@ -66,6 +67,8 @@ class NodeSettings:
     """How long all replicas must support a higher feature level before the cluster is raised to it; -1: never."""
     retention_check_ms: int
     proposal_timeout_ms: int
+    transactions: TransactionConfig
+    transactions_segment_bytes: int
 
     def __post_init__(self) -> None:
         assert len(self.initial_voters) in (1, 3, 5), "1, 3 or 5 replicas form a cluster"

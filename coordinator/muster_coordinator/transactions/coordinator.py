@@ -14,7 +14,7 @@ Deliberately absent: who leads, what is durable, how markers travel, and whether
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
@@ -380,10 +380,6 @@ class TransactionCoordinator:
             known = self._state.transactions.get(transactional_id)
             if known is not None:
                 yield transactional_id, known
-
-    def undecided(self) -> Iterable[str]:
-        """Ids with an open transaction."""
-        return self._state.ongoing
 
     # -- small parts -----------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Expiry:
                 return []
             self._next_ms = now.monotonic_ms + self._config.expiry_check_ms
             base_ms = now.wall_ms - now.monotonic_ms
-            jumped = abs(base_ms - self._clock_base_ms) > limits.CLOCK_JUMP_SUSPECTED_MS
+            jumped = abs(base_ms - self._clock_base_ms) > limits.EXPIRY_CLOCK_JUMP_MS
             self._clock_base_ms = base_ms
             if jumped:
                 return []

@@ -7,8 +7,6 @@ TRANSACTIONAL_IDS_MAX = 100_000
 TRANSACTION_RECORD_BYTES_MAX = MIB
 """Record of one transaction: Kafka's bound of a batch. 1 MiB lists some 4,000 topics of the longest names, or 250,000
 partitions of one topic."""
-TRANSACTIONS_LISTED_PER_TURN = 1_000
-"""Ids that one step of ListTransactions looks at."""
 EXPIRY_LOOKED_AT_PER_TURN = 1_000
 """Ids that one step of the expiry sweep looks at."""
 EXPIRY_TOMBSTONES_PER_BATCH = 100
@@ -16,7 +14,7 @@ TIMERS_PER_TURN = 100
 """Transactions whose time is over that one `on_timer` begins to abort."""
 RETRY_MS = 100
 """Pause before a change that no request asked for is proposed again."""
-CLOCK_JUMP_SUSPECTED_MS = 60_000
+EXPIRY_CLOCK_JUMP_MS = 60_000
 """Change of wall minus monotonic clock between two sweeps; beyond it the sweep is skipped, as that of offsets is."""
 
 assert TRANSACTION_RECORD_BYTES_MAX < GROUP_UNCOMMITTED_BYTES_MAX

@@ -18,6 +18,7 @@ from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
+from muster_coordinator.replica.partitions.transaction_groups import TransactionGroup
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.topics.log_commands import MoveLogStart, encode_log_command
 from muster_coordinator.topics.machine import RetentionView
@@ -59,7 +60,7 @@ class Retention:
                 continue
             if isinstance(log, TopicLog):
                 self._topic(now, log)
-            elif isinstance(group.machine, ShardGroup):
+            elif isinstance(group.machine, ShardGroup | TransactionGroup):
                 self._offsets(now, group.machine)
         if self._walk:
             self._loop.call_at(now.monotonic_ms + SLICE_MS, self._slice)
@@ -71,7 +72,7 @@ class Retention:
             if command is not None:
                 log.topic.propose_command(command, _proposed)
 
-    def _offsets(self, now: Now, shard: ShardGroup) -> None:
+    def _offsets(self, now: Now, shard: ShardGroup | TransactionGroup) -> None:
         shard.rolls.said()
         newest = self._group_manager.checkpoints.newest(shard.group.number)
         if newest is None:
