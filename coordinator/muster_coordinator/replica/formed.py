@@ -41,6 +41,8 @@ from muster_coordinator.replica.multiraft.status import InstallStatus, ScrubStat
 from muster_coordinator.replica.partitions.moved_away import MovedAway
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
+from muster_coordinator.replica.transactions.marker_delivery import MarkerDelivery
+from muster_coordinator.replica.transactions.verification import Verifications
 
 REGISTER_RETRY_MS = 500
 
@@ -89,13 +91,18 @@ class FormedNode:
         )
         controller = self.group_manager.controller
         self.client = ControllerClient(loop, net, settings.broker, host.leaders, controller)
-        self.group_manager.transaction_services.producer_id = self._producer_id
         self.current = CurrentImage(loop, self.client, controller, COMMITS)
         self.current_topics = CurrentImage(loop, self.client, controller, TOPICS)
         controller.watch(self.current.moved)
         controller.watch(self.current_topics.moved)
         host.throttle.follow(machine.cluster)
         controller.watch(lambda: host.throttle.follow(machine.cluster))
+        self.markers = MarkerDelivery(
+            loop, net, settings.broker, host.leaders, self.group_manager, self.current_topics.wait
+        )
+        self.verifications = Verifications(loop, net, settings.broker, host.leaders, self.group_manager)
+        services = self.group_manager.transaction_services
+        services.producer_id, services.send_marker = self._producer_id, self.markers.send
         self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
@@ -203,6 +210,8 @@ class FormedNode:
     def peer_down(self, peer: BrokerId) -> None:
         self._host.peer_down(peer)
         self.client.peer_down(peer)
+        self.markers.peer_down(peer)
+        self.verifications.peer_down(peer)
         self.installs.peer_down(peer)
 
     def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
@@ -221,6 +230,14 @@ class FormedNode:
                 self.client.forwarded(peer, payload)
             case Kind.COMMAND_RESULT:
                 self.client.result(peer, payload)
+            case Kind.MARKERS:
+                self.markers.received(peer, payload)
+            case Kind.MARKERS_RESULT:
+                self.markers.result(peer, payload)
+            case Kind.VERIFY:
+                self.verifications.received(peer, payload)
+            case Kind.VERIFY_RESULT:
+                self.verifications.result(peer, payload)
             case _:
                 self.installs.received(peer, kind, payload)
 

@@ -46,6 +46,9 @@ from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.shards import Verify
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.transactions.metadata import Transaction
+from muster_coordinator.transactions.requests import Answer
+from muster_coordinator.transactions.requests import Request as TransactionRequest
 
 
 class Node:
@@ -253,6 +256,49 @@ class Node:
         if self.group_manager is None:
             return ()
         return tuple(partition for partition, shard in self.group_manager.shards.items() if shard.group.serves)
+
+    def transaction_request(self, group: GroupNo, request: TransactionRequest, done: Callable[[Answer], None]) -> None:
+        coordinator = None if self.formed is None else self.formed.group_manager.coordinators.get(group)
+        if coordinator is None:
+            done(Answer(Code.NOT_COORDINATOR if self.formed is not None else Code.COORDINATOR_NOT_AVAILABLE))
+        else:
+            coordinator.request(request, done)
+
+    def transactions_led(self) -> tuple[GroupNo, ...]:
+        if self.group_manager is None:
+            return ()
+        return tuple(number for number, held in self.group_manager.coordinators.items() if held.group.serves)
+
+    def transactions(self, group: GroupNo) -> Iterator[tuple[str, Transaction]]:
+        held = None if self.group_manager is None else self.group_manager.coordinators.get(group)
+        return iter(()) if held is None else held.views()
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic: str,
+        partition: int,
+        *,
+        add: bool,
+        deadline_ms: int,
+        done: Callable[[Code], None],
+    ) -> None:
+        """See `api.transaction_verifier.TransactionVerifier`."""
+        if self.formed is None:
+            done(Code.COORDINATOR_NOT_AVAILABLE)
+            return
+        self.formed.verifications.verify(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            topic,
+            partition,
+            add=add,
+            deadline_ms=deadline_ms,
+            done=done,
+        )
 
     def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
         if self.formed is None:

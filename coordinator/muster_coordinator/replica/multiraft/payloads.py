@@ -37,6 +37,12 @@ class Kind(IntEnum):
     CHECK_ASK = 13
     """Sent only to a peer whose offer says that it knows this kind."""
     CHECK = 14
+    MARKERS = 15
+    """This and those after it only between replicas of a cluster that has a transaction log, which none of an older
+    release is part of (ADR 63)."""
+    MARKERS_RESULT = 16
+    VERIFY = 17
+    VERIFY_RESULT = 18
 
 
 _HEAD = struct.Struct(">BB")

@@ -4,7 +4,7 @@ No call blocks, or raises because of a client's input. `done` callbacks are call
 before the call returns. A request whose deadline has passed is not proposed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.context import RequestContext
@@ -19,6 +19,9 @@ from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.storage.aborted import Aborted
 from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
+from muster_coordinator.transactions.metadata import Transaction
+from muster_coordinator.transactions.requests import Answer
+from muster_coordinator.transactions.requests import Request as TransactionRequest
 
 
 class ReadResult(NamedTuple):
@@ -197,6 +200,15 @@ class Surface(Protocol):
 
     def offsets_led(self) -> tuple[int, ...]:
         """Offsets partitions led and ready here, for ListGroups."""
+
+    def transaction_request(self, group: GroupNo, request: TransactionRequest, done: Callable[[Answer], None]) -> None:
+        """Ask the transaction coordinator that leads this Raft group; answered with 16 if it is not here."""
+
+    def transactions_led(self) -> tuple[GroupNo, ...]:
+        """Partitions of the transaction log that are led and ready here."""
+
+    def transactions(self, group: GroupNo) -> Iterator[tuple[str, Transaction]]:
+        """All ids of one of them, lazily; the iterator ends when leadership is lost."""
 
     def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
         """Have the controller's leader, on any replica, propose a command. 41 if there is no leader, 7 if the command's
