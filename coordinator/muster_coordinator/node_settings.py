@@ -112,6 +112,7 @@ def api_settings(settings: Settings) -> ApiSettings:
         replication_factor=settings.default_replication_factor,
         delete_topic_enable=settings.delete_topics,
         auto_create_topics=settings.auto_create_topics,
+        transaction_partitions=settings.transaction_partitions,
         broker_configs=tuple(sorted({**_told_to_tools(settings), **settings.texts}.items())),
     )
 

@@ -41,6 +41,9 @@ from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.replica.partitions.surface import EpochEnd, LocalLog, OffsetResult, ReadResult, Surface
 from muster_coordinator.storage.aborted import Aborted
 from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
+from muster_coordinator.transactions.metadata import Transaction
+from muster_coordinator.transactions.requests import Answer
+from muster_coordinator.transactions.requests import Request as TransactionRequest
 from typing_extensions import override
 
 from tests.sim.loop import finish
@@ -358,6 +361,10 @@ class FakeSurface:
         self.heartbeats_at_once = 0
         self.parked: list[Callable[[GroupAnswer], None]] = []
         self.led: tuple[int, ...] = (0, 2)
+        self.transaction_requests: list[tuple[GroupNo, TransactionRequest]] = []
+        self.on_transaction: Callable[[TransactionRequest], Answer] = lambda _: Answer(Code.NONE)
+        self.transactional_ids: dict[int, dict[str, Transaction]] = {}
+        """Raft group of a partition of the transaction log that is led here -> its ids."""
         self.commands: list[Command] = []
         self.command_deadlines: list[int] = []
         self.on_command: Callable[[Command], CommandResult | None] = lambda _: CommandResult(0)
@@ -511,6 +518,17 @@ class FakeSurface:
 
     def offsets_led(self) -> tuple[int, ...]:
         return self.led
+
+    def transaction_request(self, group: GroupNo, request: TransactionRequest, done: Callable[[Answer], None]) -> None:
+        self.lookups.append("transaction")
+        self.transaction_requests.append((group, request))
+        done(self.on_transaction(request))
+
+    def transactions_led(self) -> tuple[GroupNo, ...]:
+        return tuple(GroupNo(group) for group in self.transactional_ids)
+
+    def transactions(self, group: GroupNo) -> Iterator[tuple[str, Transaction]]:
+        return iter(self.transactional_ids.get(group, {}).items())
 
     def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
         self.lookups.append("command")

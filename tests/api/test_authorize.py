@@ -10,6 +10,7 @@ from tests.api.kafka_client import KafkaClient
 from tests.api.test_every_version import REQUESTS, SERVED, error_codes, happy_surface
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
 ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.PRODUCE: (Operation.WRITE, TOPIC, 29),
@@ -29,6 +30,11 @@ ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.DELETE_RECORDS: (Operation.DELETE, TOPIC, 29),
     Api.INIT_PRODUCER_ID: (Operation.IDEMPOTENT_WRITE, CLUSTER, 31),
     Api.OFFSET_FOR_LEADER_EPOCH: (Operation.CLUSTER_ACTION, CLUSTER, 29),
+    Api.ADD_PARTITIONS_TO_TXN: (Operation.WRITE, TRANSACTIONAL_ID, 53),
+    Api.ADD_OFFSETS_TO_TXN: (Operation.WRITE, TRANSACTIONAL_ID, 53),
+    Api.END_TXN: (Operation.WRITE, TRANSACTIONAL_ID, 53),
+    Api.WRITE_TXN_MARKERS: (Operation.ALTER, CLUSTER, 31),
+    Api.DESCRIBE_TRANSACTIONS: (Operation.DESCRIBE, TRANSACTIONAL_ID, 53),
     Api.DESCRIBE_ACLS: (Operation.DESCRIBE, CLUSTER, 31),
     Api.CREATE_ACLS: (Operation.ALTER, CLUSTER, 31),
     Api.DELETE_ACLS: (Operation.ALTER, CLUSTER, 31),
@@ -53,9 +59,14 @@ ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.UPDATE_FEATURES: (Operation.ALTER, CLUSTER, 31),
     Api.DESCRIBE_TOPIC_PARTITIONS: (Operation.DESCRIBE, TOPIC, 29),
 }
+ASKED_OF_BROKERS = {
+    (Api.ADD_PARTITIONS_TO_TXN, 4): (Operation.CLUSTER_ACTION, CLUSTER, 31),
+    (Api.ADD_PARTITIONS_TO_TXN, 5): (Operation.CLUSTER_ACTION, CLUSTER, 31),
+}
+"""Versions that only brokers send."""
 NEEDS_NO_RIGHT = {Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE, Api.DESCRIBE_CLUSTER}
 SHOWS_NOTHING = {Api.LIST_TRANSACTIONS}
-"""It lists the transactional ids that one may DESCRIBE, and there are none to ask about."""
+"""It lists the transactional ids that one may DESCRIBE; `test_transactions` has some."""
 HAS_NO_CODE = {(Api.DESCRIBE_LOG_DIRS, 1), (Api.DESCRIBE_LOG_DIRS, 2)}
 """Without a field for the code, nothing is listed, as in Kafka."""
 LISTED_BY_GROUP = {Api.LIST_GROUPS}
@@ -84,7 +95,7 @@ def test_every_api_is_covered_here() -> None:
 def test_a_denied_request_gets_its_code_and_no_look_at_any_state(api: int, version: int) -> None:
     surface, guard = happy_surface(), Guard()
     answer = KafkaClient(surface, authorize=guard).ask(api, version, **REQUESTS[api])
-    operation, kind, expected = ASKED[api]
+    operation, kind, expected = ASKED_OF_BROKERS.get((Api(api), version), ASKED[api])
     assert guard.asked[0][0] is operation
     assert guard.asked[0][1].type is kind
     assert set(error_codes(answer)) - {0} == ({expected} if (api, version) not in HAS_NO_CODE else set())

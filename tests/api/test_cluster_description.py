@@ -154,8 +154,7 @@ def test_a_fresh_id_with_epoch_0(version: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({"transactional_id": "tx"}, 53),
-        ({"transactional_id": ""}, 42),
+        ({"transactional_id": "tx", "producer_id": 5, "producer_epoch": -1}, 42),
         ({"transactional_id": None, "producer_id": 5, "producer_epoch": -1}, 42),
         ({"transactional_id": None, "producer_id": -1, "producer_epoch": 3}, 42),
         ({"transactional_id": None, "producer_id": 5, "producer_epoch": 3}, 0),

@@ -152,6 +152,36 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     Api.DESCRIBE_PRODUCERS: {"topics": [{"name": "orders", "partition_indexes": [0]}]},
     Api.LIST_TRANSACTIONS: {},
+    Api.DESCRIBE_TRANSACTIONS: {"transactional_ids": ["tx"]},
+    Api.ADD_PARTITIONS_TO_TXN: {
+        "v3_and_below_transactional_id": "tx",
+        "v3_and_below_producer_id": 7,
+        "v3_and_below_producer_epoch": 0,
+        "v3_and_below_topics": [{"name": "orders", "partitions": [0]}],
+        "transactions": [
+            {
+                "transactional_id": "tx",
+                "producer_id": 7,
+                "producer_epoch": 0,
+                "verify_only": False,
+                "topics": [{"name": "orders", "partitions": [0]}],
+            }
+        ],
+    },
+    Api.ADD_OFFSETS_TO_TXN: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "group_id": "g"},
+    Api.END_TXN: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "committed": True},
+    Api.WRITE_TXN_MARKERS: {
+        "markers": [
+            {
+                "producer_id": 7,
+                "producer_epoch": 0,
+                "transaction_result": False,
+                "topics": [{"name": "orders", "partition_indexes": [0]}],
+                "coordinator_epoch": 1,
+                "transaction_version": 0,
+            }
+        ]
+    },
     Api.API_VERSIONS: {"client_software_name": "tests", "client_software_version": "1.0"},
     Api.CREATE_TOPICS: {
         "topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}],
@@ -206,6 +236,10 @@ NOT_HERE = {
     Api.DESCRIBE_ACLS: 54,
     Api.CREATE_ACLS: 54,
     Api.DELETE_ACLS: 54,
+    Api.ADD_PARTITIONS_TO_TXN: 16,
+    Api.ADD_OFFSETS_TO_TXN: 16,
+    Api.END_TXN: 16,
+    Api.DESCRIBE_TRANSACTIONS: 16,
 }
 """What is answered about things that this cluster does not have or do, as Kafka answers without them."""
 BY_ID = {Api.OFFSET_COMMIT: 10, Api.OFFSET_FETCH: 10}
@@ -221,7 +255,7 @@ def error_codes(value: Any) -> list[int]:
         codes = []
         for name in value.__dataclass_fields__:
             part = getattr(value, name)
-            codes += [int(part.value)] if name == "error_code" else error_codes(part)
+            codes += [int(part.value)] if name in ("error_code", "partition_error_code") else error_codes(part)
         return codes
     return []
 
@@ -304,7 +338,8 @@ def test_before_the_cluster_is_formed_every_version_is_answered(api: int, versio
     assert len(answers) == 1
     promising = {
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.JOIN_GROUP, Api.SYNC_GROUP,
-        Api.ALTER_PARTITION_REASSIGNMENTS, Api.UNREGISTER_BROKER, Api.UPDATE_FEATURES,
+        Api.ALTER_PARTITION_REASSIGNMENTS, Api.UNREGISTER_BROKER, Api.UPDATE_FEATURES, Api.ADD_OFFSETS_TO_TXN,
+        Api.END_TXN, Api.WRITE_TXN_MARKERS,
     }  # fmt: skip
     if api in promising:
         assert 0 not in error_codes(answers[0])

@@ -4,6 +4,7 @@ import pytest
 from muster_coordinator.api.authorize import Operation, Resource
 from muster_coordinator.api.limits import HASHED_CHARS_IN_A_TURN_MAX, PARTS_IN_A_TURN_MAX
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import OFFSETS_PARTITIONS, FakeSurface, broker
@@ -104,12 +105,14 @@ def test_a_leader_without_the_listener_is_none() -> None:
 
 @pytest.mark.parametrize(("key_type", "expected"), [(1, None), (2, 42), (9, 42), (-1, 42)])
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
-def test_transactions_get_a_fatal_code_and_words_and_other_types_42(
+def test_transactions_get_a_fatal_code_below_their_level_and_words_and_other_types_42(
     version: int, key_type: int, expected: int | None
 ) -> None:
     """53 is the one code on which librdkafka gives up, which asks in version 2; 35 says to the others what it is."""
     expected = expected or (35 if version >= 4 else 53)
-    client = KafkaClient(FakeSurface())
+    surface = FakeSurface()
+    surface.feature_level = MEMBERS_LEVEL - 1
+    client = KafkaClient(surface)
     answer = client.ask(Api.FIND_COORDINATOR, version, key="t", coordinator_keys=["t"], key_type=key_type)
     found = answer.coordinators[0] if version >= 4 else answer
     assert code(found.error_code) == expected

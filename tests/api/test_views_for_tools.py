@@ -145,7 +145,7 @@ def test_an_unknown_kind_of_election_is_42() -> None:
 # -- ListTransactions, DescribeClientQuotas
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(2))
 def test_there_are_no_transactions_and_unknown_states_are_told_back(version: int) -> None:
     states = ["Ongoing", "Odd", "Odd"]
     answer = KafkaClient(FakeSurface()).ask(Api.LIST_TRANSACTIONS, version, state_filters=states)

@@ -185,8 +185,11 @@ def delete_records(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def producer_id(rand: Random, known: Known) -> dict[str, Any]:
-    del rand, known
-    return {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1, "producer_epoch": -1}
+    del known
+    return {
+        "transactional_id": rand.choice((None, None, "x1", "x2")), "transaction_timeout_ms": rand.choice((1, 60_000)),
+        "producer_id": -1, "producer_epoch": -1,
+    }  # fmt: skip
 
 
 def leader_epochs(rand: Random, known: Known) -> dict[str, Any]:
@@ -353,8 +356,48 @@ def list_transactions(rand: Random, known: Known) -> dict[str, Any]:
     return {
         "state_filters": rand.choice(((), ("Ongoing",), ("Empty", "CompleteCommit"))),
         "producer_id_filters": rand.choice(((), (0, 1))), "duration_filter": -1,
-        "transactional_id_pattern": rand.choice((None, "a.*")),
     }  # fmt: skip
+
+
+def _producer(rand: Random) -> dict[str, Any]:
+    return {
+        "transactional_id": f"x{rand.randrange(8)}", "producer_id": rand.randrange(40),
+        "producer_epoch": rand.randrange(3),
+    }  # fmt: skip
+
+
+def describe_transactions(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"transactional_ids": tuple(f"x{rand.randrange(8)}" for _ in range(rand.randrange(1, 4)))}
+
+
+def add_partitions_to_txn(rand: Random, known: Known) -> dict[str, Any]:
+    producer = _producer(rand)
+    topics = ({**_named(rand, known), "partitions": (0,)},)
+    return {
+        **{f"v3_and_below_{name}": value for name, value in producer.items()}, "v3_and_below_topics": topics,
+        "transactions": ({**producer, "verify_only": rand.random() < 0.5, "topics": topics},),
+    }  # fmt: skip
+
+
+def add_offsets_to_txn(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {**_producer(rand), "group_id": _group(rand)}
+
+
+def end_txn(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {**_producer(rand), "committed": rand.random() < 0.5}
+
+
+def write_txn_markers(rand: Random, known: Known) -> dict[str, Any]:
+    marker = {
+        "producer_id": rand.randrange(40), "producer_epoch": rand.randrange(3),
+        "transaction_result": rand.random() < 0.5, "coordinator_epoch": rand.randrange(3),
+        "transaction_version": rand.choice((0, 2)),
+        "topics": ({**_named(rand, known), "partition_indexes": (0,)},),
+    }  # fmt: skip
+    return {"markers": (marker,)}
 
 
 def describe_topic_partitions(rand: Random, known: Known) -> dict[str, Any]:
@@ -419,6 +462,11 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.UNREGISTER_BROKER: unregister_broker,
     Api.UPDATE_FEATURES: update_features,
     Api.DESCRIBE_PRODUCERS: describe_producers,
+    Api.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn,
+    Api.ADD_OFFSETS_TO_TXN: add_offsets_to_txn,
+    Api.END_TXN: end_txn,
+    Api.WRITE_TXN_MARKERS: write_txn_markers,
+    Api.DESCRIBE_TRANSACTIONS: describe_transactions,
     Api.LIST_TRANSACTIONS: list_transactions,
     Api.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }

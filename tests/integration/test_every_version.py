@@ -556,6 +556,82 @@ def ask_list_transactions(world: World, version: int) -> None:
     assert list(answer.transaction_states) == []
 
 
+def transactional(world: World) -> dict[str, Any]:
+    """The fields that name a new transactional producer."""
+    name = world.unique("tx")
+    fields = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+
+    def found() -> Any:
+        """15 until the transaction log is made, and its partition has a leader, as in Kafka."""
+        answer = world.ask("FindCoordinator", 2, key=name, key_type=1)
+        given = world.ask("InitProducerId", 3, transactional_id=name, **fields) if answer.error_code == 0 else answer
+        assert given.error_code in (0, 14, 15, 16)
+        return given if given.error_code == 0 and answer.error_code == 0 else None
+
+    given = wait_until("a transactional producer", found, 30)
+    return {
+        "transactional_id": name,
+        "producer_id": given.producer_id,
+        "producer_epoch": given.producer_epoch,
+    }
+
+
+def ask_describe_transactions(world: World, version: int) -> None:
+    me = transactional(world)
+    answer = world.ask("DescribeTransactions", version, transactional_ids=[me["transactional_id"]])
+    (found,) = answer.transaction_states
+    assert (found.error_code, found.transaction_state, found.producer_id) == (0, "Empty", me["producer_id"])
+
+
+def add_to_transaction(world: World, version: int, me: dict[str, Any]) -> int:
+    topics = [{"name": TOPIC, "partitions": [0]}]
+    if version >= 4:
+        asked = [{**me, "verify_only": False, "topics": topics}]
+        answer = world.ask("AddPartitionsToTxn", version, transactions=asked)
+        assert answer.error_code == 0
+        (result,) = answer.results_by_transaction[0].topic_results
+    else:
+        fields = {f"v3_and_below_{name}": value for name, value in me.items()}
+        answer = world.ask("AddPartitionsToTxn", version, **fields, v3_and_below_topics=topics)
+        (result,) = answer.results_by_topic_v3_and_below
+    return int(result.results_by_partition[0].partition_error_code)
+
+
+def ask_add_partitions_to_txn(world: World, version: int) -> None:
+    me = transactional(world)
+    assert add_to_transaction(world, version, me) == 0
+    assert add_to_transaction(world, version, {**me, "producer_epoch": 9}) == (90 if version >= 2 else 47)
+
+
+def ask_add_offsets_to_txn(world: World, version: int) -> None:
+    me = transactional(world)
+    assert world.ask("AddOffsetsToTxn", version, **me, group_id=world.unique("in-tx")).error_code == 0
+
+
+def ask_end_txn(world: World, version: int) -> None:
+    me = transactional(world)
+    assert add_to_transaction(world, 3, me) == 0
+    answer = world.ask("EndTxn", version, **me, committed=False)
+    assert answer.error_code == 0
+    if version >= 5:
+        assert (answer.producer_id, answer.producer_epoch) == (me["producer_id"], me["producer_epoch"] + 1)
+
+
+def ask_write_txn_markers(world: World, version: int) -> None:
+    """An abort of a transaction that is not open does no harm."""
+    more = {"transaction_version": 0} if version >= 2 else {}
+    marker = {
+        "producer_id": 123_456_789,
+        "producer_epoch": 0,
+        "transaction_result": False,
+        "coordinator_epoch": 0,
+        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        **more,
+    }
+    answer = world.ask("WriteTxnMarkers", version, markers=[marker])
+    assert answer.markers[0].topics[0].partitions[0].error_code == 0
+
+
 def ask_create_partitions(world: World, version: int) -> None:
     name = world.unique("grown")
     world.create(name, 1)

@@ -80,6 +80,9 @@ RESOURCES: Mapping[int, Callable[[Value], Iterator[str]]] = {
     Api.OFFSET_DELETE: lambda request: _named("group", iter((request.group_id,))),
     Api.ELECT_LEADERS: _elected,
     Api.ALTER_PARTITION_REASSIGNMENTS: _of_topics,
+    Api.WRITE_TXN_MARKERS: lambda request: _named(
+        "topic", (topic.name for one in request.markers for topic in one.topics)
+    ),
     Api.UPDATE_FEATURES: lambda request: _named("feature", (one.feature for one in request.feature_updates)),
     Api.UNREGISTER_BROKER: lambda request: _named("broker", iter((str(request.broker_id),))),
 }

@@ -14,7 +14,9 @@ from muster_coordinator.api.cluster_view import ClusterView, offsets_group, offs
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 
 _LOOK_AGAIN_MS = 20
@@ -34,6 +36,25 @@ class Found(NamedTuple):
 _NOT_AVAILABLE = Found(Code.COORDINATOR_NOT_AVAILABLE)
 
 
+class Keys(NamedTuple):
+    """Of what the keys are names: of consumer groups, or of transactions."""
+
+    may: Callable[[Services, RequestContext, str], bool]
+    """Whether the client may know of this one."""
+    partition: Callable[[ClusterImage, str], int]
+    group: Callable[[ClusterImage, int], GroupNo]
+    """Raft group of a partition."""
+    denied: Code
+
+
+GROUPS = Keys(
+    may=lambda services, context, key: services.may_group(context, Operation.DESCRIBE, key),
+    partition=offsets_partition,
+    group=lambda _image, partition: offsets_group(partition),
+    denied=Code.GROUP_AUTHORIZATION_FAILED,
+)
+
+
 class CoordinatorSearch:
     """Calls `done` once, with the answers in the order of the keys."""
 
@@ -43,7 +64,9 @@ class CoordinatorSearch:
         context: RequestContext,
         keys: Sequence[str],
         done: Callable[[list[Found]], None],
+        of: Keys = GROUPS,
     ) -> None:
+        self._of = of
         self._services = services
         self._context = context
         self._keys = keys
@@ -51,7 +74,7 @@ class CoordinatorSearch:
         self._until_ms = services.surface.loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS
         self._places: list[int] = []
         """The partition of each key that was hashed, or why it has none."""
-        self._found: dict[int, Found] = {_DENIED: Found(Code.GROUP_AUTHORIZATION_FAILED), _UNFORMED: _NOT_AVAILABLE}
+        self._found: dict[int, Found] = {_DENIED: Found(of.denied), _UNFORMED: _NOT_AVAILABLE}
         """By partition; what was found last."""
         self._unled = 0
         """Number of partitions whose leader is waited for."""
@@ -63,7 +86,7 @@ class CoordinatorSearch:
         in_turns(self._services.surface.loop, len(self._keys), self._place, self._all_placed)
 
     def _place(self, index: int) -> int:
-        if not self._services.may_group(self._context, Operation.DESCRIBE, self._keys[index]):
+        if not self._of.may(self._services, self._context, self._keys[index]):
             self._places.append(_DENIED)
             return 0
         self._places.append(_UNFORMED)
@@ -89,7 +112,7 @@ class CoordinatorSearch:
         image = self._services.surface.image()
         if image is None:
             return 0
-        partition = offsets_partition(image, self._keys[index])
+        partition = self._of.partition(image, self._keys[index])
         self._places[index] = partition
         if partition not in self._found:
             found = self._found[partition] = self._now(partition)
@@ -113,14 +136,16 @@ class CoordinatorSearch:
                 surface.loop.call_at(again_ms, lambda: self._wait(partition))
 
         wait_ms = max(0, self._until_ms - surface.loop.monotonic_ms())
-        surface.when_leader_known(offsets_group(partition), wait_ms, known)
+        image = surface.image()
+        assert image is not None, "the partition is of an image"
+        surface.when_leader_known(self._of.group(image, partition), wait_ms, known)
 
     def _now(self, partition: int) -> Found:
         surface = self._services.surface
         image = surface.image()
         if image is None:
             return _NOT_AVAILABLE
-        node = ClusterView(surface, image, self._context.listener).leader(offsets_group(partition)).node
+        node = ClusterView(surface, image, self._context.listener).leader(self._of.group(image, partition)).node
         return _NOT_AVAILABLE if node is None else Found(Code.NONE, node.node_id, node.host, node.port)
 
     def _answer(self) -> None:

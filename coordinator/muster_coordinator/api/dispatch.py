@@ -10,7 +10,6 @@ now or later, on the same thread, with the answer in the form that the API's enc
 
 from collections.abc import Callable, Mapping
 
-from muster_coordinator.api.absent import Absent
 from muster_coordinator.api.acls import Acls
 from muster_coordinator.api.alter_configs import AlterConfigs
 from muster_coordinator.api.api_versions import ApiVersions
@@ -43,9 +42,13 @@ from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.scram_users import ScramUsers
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
+from muster_coordinator.api.transaction_listing import ListTransactions
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
+from muster_coordinator.api.transactions import Transactions
 from muster_coordinator.api.txn_commits import TxnCommits
+from muster_coordinator.api.txn_partitions import AddPartitionsToTxn
 from muster_coordinator.api.unregister import Unregister
+from muster_coordinator.api.write_markers import WriteTxnMarkers
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
@@ -129,7 +132,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     alter_configs = AlterConfigs(services)
     acls = Acls(services)
     reassignments = Reassignments(services)
-    absent = Absent(services)
+    transactions = Transactions(services)
     quotas = Quotas(services)
     return {
         Api.PRODUCE: Produce(services).handle,
@@ -172,6 +175,11 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DESCRIBE_CLUSTER: cluster.cluster,
         Api.UNREGISTER_BROKER: Unregister(services).handle,
         Api.DESCRIBE_PRODUCERS: DescribeProducers(services).handle,
-        Api.LIST_TRANSACTIONS: absent.transactions,
+        Api.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxn(services).handle,
+        Api.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+        Api.END_TXN: transactions.end,
+        Api.WRITE_TXN_MARKERS: WriteTxnMarkers(services).handle,
+        Api.DESCRIBE_TRANSACTIONS: transactions.describe,
+        Api.LIST_TRANSACTIONS: ListTransactions(services).handle,
         Api.DESCRIBE_TOPIC_PARTITIONS: cluster.topic_partitions,
     }

@@ -44,6 +44,8 @@ class ApiSettings:
     """`replica.selector.class` names the rack aware one (KIP-392)."""
     fetch_session_slots: int
     """`max.incremental.fetch.session.cache.slots`."""
+    transaction_partitions: int
+    """`transaction.state.log.num.partitions`, of the log that is made at first use."""
     broker_configs: tuple[tuple[str, str], ...]
     """(name, value) shown read-only by DescribeConfigs of this broker."""
 
@@ -78,6 +80,11 @@ class Services:
     def may_group(self, context: RequestContext, operation: Operation, group: str) -> bool:
         """Whether the client may perform the operation on this group."""
         return self.open or self.authorize(context, operation, Resource(ResourceType.GROUP, group))
+
+    def may_transact(self, context: RequestContext, operation: Operation, transactional_id: str) -> bool:
+        """Whether the client may perform the operation on this transactional id."""
+        named = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return self.open or self.authorize(context, operation, named)
 
     def cluster_code(self, context: RequestContext, operation: Operation) -> Code:
         """NONE, or the code that denies the operation on the cluster."""

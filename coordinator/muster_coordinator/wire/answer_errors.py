@@ -42,14 +42,14 @@ def _of_fetched_offsets(answer: Sequence[Any]) -> Errors:
 
 
 def _of_dictionary(answer: Mapping[str, Any]) -> Errors:
-    """For the compiled codecs: `error_code` of the answer itself and of the structures in its lists."""
+    """For the compiled codecs: the error codes of the answer itself and of the structures in its lists."""
     found: set[int] = set()
     work: list[Mapping[str, Any]] = [answer]
     looked_at = 0
     while work and looked_at < limits.ANSWER_PARTS_LOOKED_AT:
         looked_at += 1
         for name, value in work.pop().items():
-            if name == "error_code":
+            if name in _CODES:
                 found.add(value)
             elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
                 work.extend(value[: limits.ANSWER_PARTS_LOOKED_AT])
@@ -61,6 +61,8 @@ def _of_the_whole(answer: Mapping[str, Any]) -> Errors:
     return (answer["error_code"],)
 
 
+_CODES = ("error_code", "partition_error_code")
+"""The second one in AddPartitionsToTxn."""
 _HOT: Mapping[int, Callable[[Any], Errors]] = {
     Api.HEARTBEAT: _own,
     Api.JOIN_GROUP: _own,

@@ -34,6 +34,10 @@ class Api(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
@@ -58,6 +62,7 @@ class Api(IntEnum):
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -97,6 +102,10 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DELETE_RECORDS: _range(0, 2, 2),
         Api.INIT_PRODUCER_ID: _range(0, 5, 2),
         Api.OFFSET_FOR_LEADER_EPOCH: _range(2, 4, 4),
+        Api.ADD_PARTITIONS_TO_TXN: _range(0, 5, 3),
+        Api.ADD_OFFSETS_TO_TXN: _range(0, 4, 3),
+        Api.END_TXN: _range(0, 5, 3),
+        Api.WRITE_TXN_MARKERS: _range(1, 2, 1),
         Api.TXN_OFFSET_COMMIT: _range(0, 5, 3),
         Api.DESCRIBE_ACLS: _range(1, 3, 2),
         Api.CREATE_ACLS: _range(1, 3, 2),
@@ -121,7 +130,8 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DESCRIBE_CLUSTER: _range(0, 2, 0),
         Api.DESCRIBE_PRODUCERS: _range(0, 0, 0),
         Api.UNREGISTER_BROKER: _range(0, 0, 0),
-        Api.LIST_TRANSACTIONS: _range(0, 2, 0),
+        Api.DESCRIBE_TRANSACTIONS: _range(0, 0, 0),
+        Api.LIST_TRANSACTIONS: _range(0, 1, 0),
         Api.DESCRIBE_TOPIC_PARTITIONS: _range(0, 0, 0),
     }
 )

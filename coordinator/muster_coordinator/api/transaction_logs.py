@@ -1,0 +1,96 @@
+"""Where the coordinator of a transactional id is, and the making of the transaction log at first use (ADR 63).
+
+Whoever is asked for a coordinator first proposes the log; of several brokers that do so one is heard, and the others
+are told that it exists. No answer waits for that. What this does not do: have the log made where a replica's release
+does not know it (feature level below 3), or where a topic that a client made has its name.
+"""
+
+from muster_coordinator.api.assignments import placed_replicas
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.coordinator_search import Keys
+from muster_coordinator.api.create_topics import fresh_topic_id
+from muster_coordinator.api.place_for_topics import PlaceForTopics
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import CommandResult, CreateTransactionLog
+from muster_coordinator.controller.image import (
+    MEMBERS_LEVEL,
+    TRANSACTIONS_TOPIC,
+    ClusterImage,
+    transaction_log_of,
+)
+from muster_coordinator.controller.placement import default_factor
+from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.replica.partitions.surface import partition_of
+
+
+def transaction_partition(image: ClusterImage, transactional_id: str) -> int:
+    """The partition of an id in a log that exists."""
+    topic = transaction_log_of(image)
+    assert topic is not None, "the transaction log is never deleted"
+    return partition_of(transactional_id, len(topic.partitions))
+
+
+def transaction_group(image: ClusterImage, partition: int) -> GroupNo:
+    """The Raft group of a partition of a log that exists."""
+    topic = transaction_log_of(image)
+    assert topic is not None, "the transaction log is never deleted"
+    return topic.partitions[partition].group
+
+
+TRANSACTIONS = Keys(
+    may=lambda services, context, key: services.may_transact(context, Operation.DESCRIBE, key),
+    partition=transaction_partition,
+    group=transaction_group,
+    denied=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+
+
+class TransactionLogs:
+    """See the module."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._making = False
+
+    def possible(self) -> bool:
+        """Whether this cluster can have transactions; while that is not known, it may."""
+        image = self._services.surface.image()
+        if image is None:
+            return True
+        foreign = TRANSACTIONS_TOPIC in image.topics and transaction_log_of(image) is None
+        return image.feature_level >= MEMBERS_LEVEL and not foreign
+
+    def exists(self) -> bool:
+        """Whether the log is there, as far as this replica knows."""
+        image = self._services.surface.image()
+        return image is not None and transaction_log_of(image) is not None
+
+    def group_of(self, transactional_id: str) -> GroupNo | None:
+        """The Raft group whose leader is the id's coordinator; None: there is no log yet."""
+        image = self._services.surface.image()
+        if image is None or transaction_log_of(image) is None:
+            return None
+        return transaction_group(image, transaction_partition(image, transactional_id))
+
+    def create(self, context: RequestContext) -> None:
+        """Have the log made, if nobody has asked for it here already."""
+        services = self._services
+        image = services.surface.image()
+        if image is None or self._making:
+            return
+        count = services.settings.transaction_partitions
+        topic_id = fresh_topic_id(services.surface, image)
+        factor = default_factor(image, services.settings.replication_factor)
+        try:
+            placed = placed_replicas(count, factor, image, PlaceForTopics(), services.surface, topic_id)
+        except ApiError:
+            return  # some brokers are to come: the client asks again
+        self._making = True
+
+        def decided(_result: CommandResult) -> None:
+            self._making = False
+
+        command = CreateTransactionLog(topic_id=topic_id, partitions=count, placed=placed)
+        services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
