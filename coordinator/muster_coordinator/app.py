@@ -223,6 +223,7 @@ class Replica:
             tell=self._events,
             tokens=self._token_judge(settings.token_audiences),
             throttling=self._throttling,
+            verifier=self._node,
         )
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)

@@ -114,7 +114,7 @@ class Life:
         self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed, self._told)
-        self.dispatcher = Dispatcher(self.node, api_settings(topics_mode=setup.topics_mode))
+        self.dispatcher = Dispatcher(self.node, api_settings(topics_mode=setup.topics_mode), verifier=self.node)
         self.drain = Drain(self.node)
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
