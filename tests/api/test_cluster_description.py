@@ -23,7 +23,13 @@ def test_apiversions_lists_the_table_and_the_feature_level(version: int) -> None
         (int(api), v.advertised_min, v.max) for api, v in sorted(VERSIONS.items())
     ]
     if version >= 3:
-        (supported,), (finalized,) = answer.supported_features, answer.finalized_features
+        (supported, of_transactions), (finalized, newer) = answer.supported_features, answer.finalized_features
+        assert (of_transactions.name, of_transactions.min_version, of_transactions.max_version) == (
+            "transaction.version",
+            1,
+            2,
+        )
+        assert (newer.name, newer.max_version_level) == ("transaction.version", 2)
         assert (supported.name, supported.min_version, supported.max_version) == ("muster.feature.level", 1, 4)
         assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == (supported.name, 3, 3)
         assert answer.finalized_features_epoch == 9

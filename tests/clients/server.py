@@ -38,6 +38,10 @@ class Server:
         self.replicas = int(info.get("replicas", 1))
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
+    def segments(self, topic: str) -> list[Path]:
+        """Files of a topic's records, of all replicas."""
+        return [file for file in self._folder.rglob(f"{topic}-*/*.log") if file.stat().st_size]
+
     def unique(self, stem: str) -> str:
         return f"{stem}-{uuid.uuid4().hex[:8]}"
 

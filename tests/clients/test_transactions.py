@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests import kafka_tools
 from tests.clients.server import Server
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
@@ -108,6 +109,37 @@ def test_librdkafka_consumes_transforms_and_produces_each_input_once(server: Ser
     assert stored.offset == INPUTS
     found = committed_values(server, target, 3, INPUTS)
     assert sorted(found) == sorted(f"seen-{number}" for number in range(INPUTS))
+
+
+@pytest.mark.java
+def test_javas_producer_and_kafkas_own_tools(server: Server) -> None:
+    """Java uses transaction version 2 where it is told so; kafka-transactions and kafka-dump-log show what there is."""
+    target = server.create(server.unique("out"), 3)
+    name = server.unique("tx")
+    kafka_tools.run(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", server.bootstrap, "--topic", target, "--num-records", "300", "--record-size", "10"),
+        *("--throughput", "1000", "--transactional-id", name, "--transaction-duration-ms", "40"),
+    )
+    assert len(committed_values(server, target, 3, 300)) == 300
+    said = kafka_tools.run(
+        "org.apache.kafka.tools.TransactionsCommand",
+        *("--bootstrap-server", server.bootstrap, "describe", "--transactional-id", name),
+    )
+    assert "CompleteCommit" in said
+    listed = kafka_tools.run(
+        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", server.bootstrap, "list"
+    )
+    assert name in listed
+    if not server.is_muster:
+        return
+    epoch = int(said.splitlines()[-1].split()[3])
+    assert epoch > 1, "transaction version 2: each transaction has its own epoch"
+    files = ",".join(str(file) for file in server.segments("__transaction_state"))
+    dumped = kafka_tools.run(kafka_tools.DUMP_LOG, "--transaction-log-decoder", "--files", files)
+    assert name in dumped
+    assert '"transactionStatus":4' in dumped, "CompleteCommit"
+    assert '"clientTransactionVersion":2' in dumped
 
 
 def test_librdkafka_is_fenced_by_the_next_incarnation(server: Server) -> None:

@@ -17,7 +17,7 @@ from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, FinalizeFeatures
-from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.transitions import transition
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
@@ -26,6 +26,10 @@ from muster_coordinator.wire.schema import Value
 
 FEATURE = "muster.feature.level"
 LOWEST = 1
+TRANSACTIONS = "transaction.version"
+"""Kafka's own feature: a Java producer uses transactions of the newer kind (KIP-890 part 2) only where it is told this
+level. It is no one's to change: it follows from ours. Level 0 is left out: older clients stop at a range from 0."""
+TRANSACTION_VERSION = 2
 _RESULTS_UNTIL, _ALLOW_DOWNGRADE_UNTIL = 1, 0
 """Last versions with a result for each feature, and with a flag in the place of the kind of update."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
@@ -40,10 +44,17 @@ def told_features(image: ClusterImage | None, broker: BrokerId) -> dict[str, Val
     if image is None or own is None:
         return {}
     level = image.feature_level
+    supported = [{"name": FEATURE, "min_version": LOWEST, "max_version": own.feature_max}]
+    finalized = [{"name": FEATURE, "max_version_level": level, "min_version_level": level}]
+    if own.feature_max >= MEMBERS_LEVEL:
+        supported.append({"name": TRANSACTIONS, "min_version": LOWEST, "max_version": TRANSACTION_VERSION})
+    if level >= MEMBERS_LEVEL:
+        version = TRANSACTION_VERSION
+        finalized.append({"name": TRANSACTIONS, "max_version_level": version, "min_version_level": version})
     return {
-        "supported_features": [{"name": FEATURE, "min_version": LOWEST, "max_version": own.feature_max}],
+        "supported_features": supported,
         "finalized_features_epoch": image.applied,
-        "finalized_features": [{"name": FEATURE, "max_version_level": level, "min_version_level": level}],
+        "finalized_features": finalized,
     }
 
 
