@@ -115,6 +115,27 @@ def test_a_word_is_worth_nothing_in_another_term() -> None:
     assert it.wait(it.commit(other)) == Code.NOT_COORDINATOR
 
 
+def test_a_leader_that_may_not_serve_yet_says_so_and_asks_nobody() -> None:
+    """It cannot know whether a marker lies in its log ahead of what it has applied, so no word would be worth anything.
+    Taken for a commit outside of any transaction, it was fatal to librdkafka."""
+    it = Offsets(8)
+    others = [broker for broker in it.cluster.nodes if broker != it.leader]
+    it.cluster.kill(it.leader)
+
+    def led_not_serving() -> int | None:
+        groups = {broker: it.cluster.nodes[broker].host.groups[GROUP] for broker in others}
+        return next((broker + 1 for broker, group in groups.items() if group.leads and not group.serves), None)
+
+    new = it.cluster.world.run_until("somebody was elected", led_not_serving, 3_000) - 1
+    answers = it.commit(new)
+    assert it.wait(answers) == Code.COORDINATOR_LOAD_IN_PROGRESS
+    assert it.asked == []
+    it.leader = it.cluster.wait_leader(GROUP, among=others)
+    again = it.commit()
+    it.asked.pop()(Code.NONE)
+    assert it.wait(again) == 0
+
+
 def test_who_waits_for_coordinators_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "GROUP_VERIFICATIONS_MAX", 2)
     it = Offsets(6)

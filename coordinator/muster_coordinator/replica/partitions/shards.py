@@ -149,7 +149,11 @@ class ShardGroup:
     ) -> None:
         """See `surface.Surface.transactional_commit`."""
         group = self.group
-        verification = self.shard.begin_verification(request.producer_id, request.producer_epoch) if group.serves else 0
+        if group.leads and not group.serves:
+            # Not parked: a marker may lie ahead of what is applied, so a verification can begin only later.
+            done(refusal(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        verification = self.shard.begin_verification(request.producer_id, request.producer_epoch) if group.leads else 0
         if not verification:
             self.request(request, context, done)
         elif self._verifying >= limits.GROUP_VERIFICATIONS_MAX:
