@@ -349,6 +349,8 @@ class FakeSurface:
         self.topics: dict[str, Topic] = {}
         self.brokers = {BrokerId(n): broker(n) for n in range(3)}
         self.dead: set[int] = set()
+        self.just_gone: set[int] = set()
+        """Of the dead: whose link broke a moment ago."""
         self.formed = True
         self.deleted_ids: frozenset[bytes] = frozenset()
         self.leaders: dict[int, Leadership] = {0: Leadership(BrokerId(1), 2)}
@@ -456,6 +458,9 @@ class FakeSurface:
 
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.dead
+
+    def alive_lately(self, broker: BrokerId) -> bool:
+        return broker not in self.dead or broker in self.just_gone
 
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         if self.leaders.get(group, Leadership(None, 0)).leader is not None:

@@ -61,6 +61,24 @@ def test_dead_brokers_and_those_without_the_listener_are_not_listed() -> None:
     assert [b.node_id for b in ask(surface, 9, topics=()).brokers] == [0]
 
 
+def test_a_broker_that_died_a_moment_ago_is_listed_and_leads_nothing() -> None:
+    """As in Kafka until its session is over: clients drop what they know of a broker that disappears from the list."""
+    surface = FakeSurface()
+    surface.dead.add(1)
+    surface.just_gone.add(1)
+    surface.elect(101, 2, 8)
+    answer = ask(surface, 9, topics=[{"name": "orders"}])
+    assert [b.node_id for b in answer.brokers] == [0, 1, 2]
+    assert [(p.leader_id, p.offline_replicas) for p in answer.topics[0].partitions] == [(0, (1,)), (2, (1,)), (2, (1,))]
+    assert answer.controller_id == 0, "the controller's leader was broker 1"
+    surface.leaders[101] = surface.leaders[101]._replace(leader=1)
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, 9, topics=[{"name": "orders"}])
+    surface.fake_loop.run(limits.METADATA_LEADERLESS_WAIT_MS)
+    (answer,) = client.receive()
+    assert answer.topics[0].partitions[1].leader_id == -1
+
+
 def test_a_broker_that_is_to_leave_is_listed_until_it_is_empty() -> None:
     """Then it names the others, and whoever asks again forgets it (ADR 49)."""
     surface = FakeSurface()

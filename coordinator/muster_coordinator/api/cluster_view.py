@@ -1,9 +1,10 @@
 """The cluster as the clients of one listener may see it: live brokers, leaders, addresses (protocol notes 11.1, 11.2).
 
 Problem: clients fail in four different ways when a leader, a coordinator or the controller is not in the broker list
-of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the client's listener are
-listed, and a leader that is not listed counts as none (decisions 12, 18). A broker that is to leave and is empty is not
-listed any more, while it goes on to answer whoever knows it (ADR 49).
+of the same answer. Mechanism: only registered brokers that are alive, or were so a moment ago, and have an endpoint on
+the client's listener are listed, and a leader that is not alive or not listed counts as none (decisions 12, 18). As in
+Kafka a broker that died is listed until its session is over: clients drop all that they know of one that is not. A
+broker that is to leave and is empty is not listed any more, while it goes on to answer whoever knows it (ADR 49).
 """
 
 from functools import lru_cache
@@ -55,9 +56,9 @@ class ClusterView:
         self.image = image
 
     def node(self, broker: BrokerId) -> Node | None:
-        """Address of a live broker; None when it is dead, unknown, about to leave, or has no such listener."""
+        """Address of a broker; None when it is long dead, unknown, about to leave, or has no such listener."""
         registered = self.image.brokers.get(broker)
-        if registered is None or not self.alive(broker) or self._leaves(broker):
+        if registered is None or not self._lately(broker) or self._leaves(broker):
             return None
         for endpoint in registered.endpoints:
             if endpoint.listener == self._listener:
@@ -75,6 +76,9 @@ class ClusterView:
             self._alive[broker] = broker in self.image.brokers and self._surface.alive(broker)
         return self._alive[broker]
 
+    def _lately(self, broker: BrokerId) -> bool:
+        return self.alive(broker) or self._surface.alive_lately(broker)
+
     def _leaves(self, broker: BrokerId) -> bool:
         """Is it to leave, empty, and are there others to name? Looks at all partitions only if it is to leave. An
         answer without any broker would leave a client with nobody to ask."""
@@ -86,14 +90,14 @@ class ClusterView:
         return self._leaving[broker]
 
     def controller_id(self) -> int:
-        """The controller's leader if it is listed, else this broker, else any listed one: every broker forwards to the
-        controller."""
+        """The controller's leader if it lives and is listed, else this broker, else any listed one that lives: every
+        broker forwards to the controller."""
         leader = self._surface.leadership(CONTROLLER_GROUP).leader
         for broker in (leader, self._surface.broker):
-            if broker is not None and self.node(broker) is not None:
+            if broker is not None and self.alive(broker) and self.node(broker) is not None:
                 return broker
-        nodes = self.nodes()
-        return nodes[0].node_id if nodes else NO_LEADER
+        nodes = [node.node_id for node in self.nodes() if self.alive(BrokerId(node.node_id))]
+        return nodes[0] if nodes else NO_LEADER
 
     def leader(self, group: GroupNo) -> Leader:
         """The leader of a partition's Raft group."""

@@ -41,6 +41,10 @@ TRAILING_ENTRIES = 5_000
 GOSSIP_FULL_MS = 10_000
 FORWARDED_REQUESTS_MAX = 1_000
 FORWARD_TIMEOUT_MS = 5_000
+BROKER_LISTED_MS = 9_000
+"""For so long a broker that is gone stays in the list of brokers that clients are told: the default of Kafka's
+`broker.session.timeout.ms`. A client may take one that disappears from it for decommissioned, and drop what it knows of
+it: librdkafka 2.12 to 2.16 then wait for ever for such a group coordinator in a transaction (its issues 5511, 5476)."""
 CURRENT_IMAGE_WAIT_MS = 1_000
 CURRENT_IMAGE_PARKED_MAX = 1_000
 """Commits that wait for the proof that a topic does not exist."""

@@ -19,6 +19,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Candidate, Expectation, Formation, Fresh
@@ -78,6 +79,8 @@ class Node:
         self.formed: FormedNode | None = None
         """None while this replica belongs to no cluster."""
         self.failure: BaseException | None = None
+        self._broke_ms: dict[BrokerId, int | None] = {}
+        """When the last link to a peer was given up, None while it is not; one entry for each broker id ever met."""
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -213,6 +216,16 @@ class Node:
 
     def alive(self, broker: BrokerId) -> bool:
         return broker == self.broker or self._net.is_up(broker)
+
+    def alive_lately(self, broker: BrokerId) -> bool:
+        if self.alive(broker) or broker not in self._broke_ms:
+            return self.alive(broker)
+        broke_ms = self._broke_ms[broker]
+        return broke_ms is None or self.loop.monotonic_ms() - broke_ms < limits.BROKER_LISTED_MS
+
+    def link_told(self, peer: BrokerId, *, is_up: bool) -> None:
+        """A link to a peer is up, or was given up."""
+        self._broke_ms[peer] = None if is_up else self.loop.monotonic_ms()
 
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         self.host.leaders.when_known(group, wait_ms, call)
@@ -473,10 +486,12 @@ class _Peers:
         """Peers that were in no cluster yet when they last told their state over this link."""
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
+        self._node.link_told(peer, is_up=True)
         self._bootstrap.peer_up(peer, hello)
         self._node.judge_link(peer, self._bootstrap.member_of(peer), is_new=True)
 
     def peer_down(self, peer: BrokerId) -> None:
+        self._node.link_told(peer, is_up=False)
         self._bootstrap.peer_down(peer)
         self._forming.discard(peer)
         formed = self._node.formed
