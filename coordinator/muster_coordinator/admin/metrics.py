@@ -128,7 +128,7 @@ class ReplicaCollector(Collector):
         """Of partitions with an open transaction only: a series that is not there stands for none."""
         labels = ["topic", "partition"]
         age = GaugeMetricFamily(
-            "muster_oldest_open_transaction_seconds", "How long it holds back the last stable offset.", labels=labels
+            "muster_oldest_open_transaction_seconds", "How long it keeps back the last stable offset.", labels=labels
         )
         lag = GaugeMetricFamily(
             "muster_last_stable_offset_lag", "Offsets that readers of committed data do not get yet.", labels=labels

@@ -82,7 +82,7 @@ class CopyWithoutRoom(NamedTuple):
 
 
 class OpenTransactions(NamedTuple):
-    """A topic partition led here whose last stable offset is held back by an open transaction."""
+    """A topic partition led here whose last stable offset an open transaction keeps back."""
 
     group: GroupNo
     open_ms: int

@@ -462,7 +462,7 @@ class TopicGroup:
         self.state.moved()
 
     def open_transactions(self) -> OpenTransactions | None:
-        """What holds back the last stable offset, on a leader."""
+        """What keeps back the last stable offset, on a leader."""
         if self._open_from < 0 or not self.group.serves:
             return None
         open_ms = self._loop.monotonic_ms() - self._open_since_ms
