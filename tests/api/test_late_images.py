@@ -88,6 +88,7 @@ ASKED: dict[int, Asked] = {
     Api.OFFSET_FOR_LEADER_EPOCH: Asked(
         {"topics": [{**TOPIC, "partitions": [{"partition": 0, "leader_epoch": 3}]}]}, late=6
     ),
+    Api.DESCRIBE_PRODUCERS: Asked({"topics": [{"name": NAME, "partition_indexes": [0]}]}, late=6),
     Api.DESCRIBE_CONFIGS: Asked({"resources": [{**CONFIG, "configuration_keys": None}]}, late=7),
     Api.ALTER_CONFIGS: Asked({"resources": [{**CONFIG, "configs": [{"name": "retention.ms", "value": "5"}]}]}, late=41),
     Api.INCREMENTAL_ALTER_CONFIGS: Asked(
@@ -224,6 +225,7 @@ PARTITION: dict[int, dict[str, Any]] = {
         "topics": [{"name": "orders", "partitions": [{"partition_index": 7, "offset": 0}]}],
         "timeout_ms": 1_000,
     },
+    Api.DESCRIBE_PRODUCERS: {"topics": [{"name": "orders", "partition_indexes": [7]}]},
     Api.ELECT_LEADERS: {"topic_partitions": [{"topic": "orders", "partitions": [7]}], "timeout_ms": 1_000},
     Api.ALTER_PARTITION_REASSIGNMENTS: {
         "topics": [{"name": "orders", "partitions": [{"partition_index": 7, "replicas": None}]}],

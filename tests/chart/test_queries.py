@@ -20,6 +20,7 @@ from muster_coordinator.admin.metrics import ReplicaCollector
 from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.ids import BrokerId
 from muster_operator.runtime.metrics import Metrics
 from prometheus_client import CollectorRegistry
 
@@ -27,6 +28,7 @@ from tests.admin.test_metrics import Process, Requests
 from tests.chart.test_monitors import coordinator_pod, monitor_of
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
+from tests.topics.batch_bytes import idempotent
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "charts" / "muster" / "rules" / "muster.yaml"
@@ -56,6 +58,7 @@ def coordinators() -> Series:
     assert cluster.submit(leader, topic).error == 0
     node = cluster.nodes[leader]
     assert cluster.commit(leader, 0, "orders", 1) == 0
+    open_transaction(cluster, leader)
     meter = GroupMeter(node.loop, NodeGroups(node))
     meter.start()
     cluster.world.run_for(2 * SWEEP_MS)
@@ -67,6 +70,35 @@ def coordinators() -> Series:
         for sample in family.samples:
             found[sample.name].append(dict(sample.labels))
     return found
+
+
+def open_transaction(cluster: SimCluster, broker: int) -> None:
+    """In the topic, led by `broker`."""
+    node = cluster.nodes[broker]
+    cluster.world.run_until("the topic is known", lambda: "t" in getattr(node.image(), "topics", ()))
+    image = node.image()
+    assert image is not None
+    group = image.topics["t"].partitions[0].group
+    leads = cluster.wait_leader(group)
+    if leads != broker:
+        assert cluster.nodes[leads].transfer(group, BrokerId(broker))
+        cluster.world.run_until("it leads", lambda: cluster.leader_of(group) == broker)
+    log = node.local_log(group)
+    assert log is not None
+    codes: list[int] = []
+    number = log.verify(7, 0, 0, implicit=False)
+    assert isinstance(number, int)
+    deadline_ms = cluster.loops[broker].monotonic_ms() + 1_000
+    wall_ms = cluster.loops[broker].wall_ms()
+    one = idempotent(0, attributes=0x10, base_timestamp=wall_ms)
+    assert log.produce(
+        one,
+        configs={},
+        deadline_ms=deadline_ms,
+        done=lambda result: codes.append(result.code),
+        verification=number,
+    )
+    cluster.world.run_until("it is stored", lambda: codes == [0])
 
 
 @cache
