@@ -81,6 +81,39 @@ ASKED: dict[int, Asked] = {
         },
         late=15,
     ),
+    Api.ADD_PARTITIONS_TO_TXN: Asked(
+        {
+            "v3_and_below_transactional_id": "g",
+            "v3_and_below_producer_id": 7,
+            "v3_and_below_producer_epoch": 0,
+            "v3_and_below_topics": [{"name": NAME, "partitions": [0]}],
+            "transactions": [
+                {
+                    "transactional_id": "g",
+                    "producer_id": 7,
+                    "producer_epoch": 0,
+                    "verify_only": False,
+                    "topics": [{"name": NAME, "partitions": [0]}],
+                }
+            ],
+        },
+        late=14,
+        found=16,  # this replica coordinates no transaction
+    ),
+    Api.WRITE_TXN_MARKERS: Asked(
+        {
+            "markers": [
+                {
+                    "producer_id": 7,
+                    "producer_epoch": 0,
+                    "transaction_result": True,
+                    "topics": [{"name": NAME, "partition_indexes": [0]}],
+                    "coordinator_epoch": 0,
+                }
+            ]
+        },
+        late=6,
+    ),
     Api.DELETE_TOPICS: Asked({"topic_names": [NAME], "topics": [{"name": NAME}], "timeout_ms": 1_000}, late=41),
     Api.DELETE_RECORDS: Asked(
         {"topics": [{**TOPIC, "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 1_000}, late=6

@@ -240,13 +240,3 @@ def test_what_an_open_transaction_holds_back_is_told_and_not_found_by_time():
     assert all(not list(other.open_transactions()) for other in it.cluster.nodes.values() if other is not node)
     assert it.mark(2, commit=True) is Code.NONE
     assert list(node.open_transactions()) == []
-
-
-def test_an_offsets_partition_refuses_markers_in_so_many_words():
-    it = Transactions(9)
-    log = it.cluster.nodes[it.cluster.wait_leader(1)].local_log(GroupNo(1))
-    assert log is not None
-    codes: list[Code] = []
-    log.write_marker(TransactionMarker(1, 0, EndMarker(True, 1), 1), deadline_ms=10**9, done=codes.append)
-    assert codes == [Code.INVALID_TOPIC_EXCEPTION]
-    assert not log.open_transaction(1, 0)

@@ -8,6 +8,7 @@ replicas ask each other over their link instead. Verification is told 120 from v
 from collections.abc import Callable, Sequence
 
 from muster_coordinator.api.authorize import DENIED, Operation, ResourceType
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_few
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.transactions import FENCED_SINCE, Coordinators, coordinator_code
@@ -43,6 +44,7 @@ class AddPartitionsToTxn:
         self._judge(
             context,
             version,
+            self._doubt(),
             AddPartitions(name, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, _places(topics)),
             lambda codes: reply({"results_by_topic_v3_and_below": _by_topic(topics, codes)}),
         )
@@ -53,6 +55,7 @@ class AddPartitionsToTxn:
             reply({"error_code": code, "results_by_transaction": ()})
             return
         asked: Sequence[Value] = request.transactions
+        doubt = self._doubt()
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
             one = asked[index]
@@ -62,21 +65,31 @@ class AddPartitionsToTxn:
             def judged(codes: Codes) -> None:
                 arrived({"transactional_id": one.transactional_id, "topic_results": _by_topic(one.topics, codes)})
 
-            self._judge(context, version, wanted, judged)
+            self._judge(context, version, doubt, wanted, judged)
 
         def done(results: list[Value]) -> None:
             reply({"error_code": Code.NONE, "results_by_transaction": results})
 
         gather_few(self._services.surface.loop, len(asked), begin, done)
 
+    def _doubt(self) -> Doubt:
+        """Producers ask again on 14 without looking for another coordinator."""
+        return Doubt(self._services.surface, Code.COORDINATOR_LOAD_IN_PROGRESS)
+
     def _judge(
         self,
         context: RequestContext,
         version: int,
+        doubt: Doubt,
         request: AddPartitions | VerifyPartitions,
         done: Callable[[Codes], None],
     ) -> None:
         refused = self._refused(context, request.partitions)
+        if Code.UNKNOWN_TOPIC_OR_PARTITION in refused.values() and doubt.parks(
+            Code.UNKNOWN_TOPIC_OR_PARTITION, lambda: self._judge(context, version, doubt, request, done)
+        ):
+            return
+        refused = {place: doubt.answer(code) for place, code in refused.items()}
         if refused:
             rest = request.partitions - refused.keys()
             done(refused | dict.fromkeys(rest, Code.OPERATION_NOT_ATTEMPTED))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from muster_coordinator.api.authorize import CLUSTER, Operation
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_few
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -43,23 +44,27 @@ class WriteTxnMarkers:
             for index in topic.partition_indexes
         ]
 
+        doubt = Doubt(services.surface, Code.NOT_LEADER_OR_FOLLOWER)
+
         def begin(index: int, arrived: Callable[[Code], None]) -> None:
             if denied is not Code.NONE:
                 arrived(denied)
             else:
-                self._write(context, parts[index], arrived)
+                self._write(context, parts[index], doubt, arrived)
 
         def done(codes: list[Code]) -> None:
             reply({"markers": _answer(request, codes)})
 
         gather_few(services.surface.loop, len(parts), begin, done)
 
-    def _write(self, context: RequestContext, part: _Part, done: Callable[[Code], None]) -> None:
+    def _write(self, context: RequestContext, part: _Part, doubt: Doubt, done: Callable[[Code], None]) -> None:
         surface = self._services.surface
         image = surface.image()
         topic = None if image is None else image.topics.get(part.topic)
         if topic is None or not 0 <= part.partition < len(topic.partitions):
-            done(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION
+            if not doubt.parks(code, lambda: self._write(context, part, doubt, done)):
+                done(doubt.answer(code))
             return
         log = surface.local_log(topic.partitions[part.partition].group)
         if log is None:

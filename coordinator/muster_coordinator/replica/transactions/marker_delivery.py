@@ -1,6 +1,6 @@
 """Markers from the coordinators of this replica to the leaders of partitions, here or over a peer link.
 
-Problem: a transaction whose outcome is decided holds back readers of every partition that lacks its marker, and the
+Problem: a transaction whose outcome is decided keeps readers back in every partition that lacks its marker, and the
 partitions' leaders move and die. Mechanism: each marker is tried until its partition has it, or does not exist any
 more, or its coordinator was deposed; those for one peer travel together. Pauses between tries grow. That a partition
 does not exist is believed only after a round with the controller's leader. Codes 47 and 52 say that the partition has
