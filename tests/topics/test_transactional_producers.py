@@ -323,7 +323,7 @@ def test_too_many_open_transactions_are_refused_for_now(monkeypatch):
 
 
 def test_verifications_are_bounded_and_do_not_last(monkeypatch):
-    monkeypatch.setattr(limits, "VERIFICATIONS_MAX", 2)
+    monkeypatch.setattr(limits, "TOPIC_VERIFICATIONS_MAX", 2)
     partition = TopicPartition()
     numbers = [partition.verify(NOW, pid, 0, 0, implicit=False) for pid in range(2)]
     assert code(partition.verify(NOW, 5, 0, 0, implicit=False)) is Code.NOT_ENOUGH_REPLICAS

@@ -10,7 +10,7 @@ PRODUCER_UNSEEN_MS_MIN = 3_600_000
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 OPEN_TRANSACTIONS_MAX = 10_000
 """Producers with an open transaction in one topic partition: these cannot be dropped from its producers."""
-VERIFICATIONS_MAX = 10_000
+TOPIC_VERIFICATIONS_MAX = 10_000
 """Producers of one topic partition whose coordinator is being asked, or was and nothing was stored since."""
 VERIFICATION_MS_MAX = 600_000
 """Then a verification counts no longer, however its coordinator answers."""

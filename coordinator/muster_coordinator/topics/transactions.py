@@ -78,7 +78,7 @@ class Verifications:
             return known.number
         if known is None:
             self._expire(now_ms)
-            if len(self._begun) >= limits.VERIFICATIONS_MAX:
+            if len(self._begun) >= limits.TOPIC_VERIFICATIONS_MAX:
                 return None
         elif epoch < known.epoch:
             return known.number  # it is fenced: its batch is refused for its epoch, or for the coordinator's answer
