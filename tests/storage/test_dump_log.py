@@ -14,7 +14,7 @@ from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests import kafka_tools
 from tests.records.made import encode_end_marker
-from tests.storage.log_kit import START_MS, feed
+from tests.storage.log_kit import START_MS, feed, flush
 
 OFFSETS = [
     [(encode_offset_key("g", "t", 0), encode_offset_value(5, 1, "m", START_MS))],
@@ -43,4 +43,23 @@ def test_kafkas_dump_tool_reads_every_batch_and_decodes_the_offsets_log(tmp_path
     assert '"topicId":"AAECAwQFBgcICQoLDA0ODw"' in text
     assert "endTxnMarker: COMMIT" in text
     assert len(re.findall(r'"type":"2","data":\{"group":"g"\}', text)) == 3
+    log.close()
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_kafkas_dump_tool_reads_the_index_of_aborted_transactions(tmp_path):
+    log = PartitionLog.open(OsDisk(str(tmp_path)), "t-0", NO_RECOVERY_POINT, 0, segment_bytes=1 << 20)
+    for producer in (7, 2**62):
+        data = encode_batch(
+            [(b"k", b"v")], timestamp_ms=START_MS, producer_id=producer, producer_epoch=0, base_sequence=0,
+            transactional=True,
+        )  # fmt: skip
+        feed(log, data)
+    for producer in (2**62, 7):
+        feed(log, encode_end_marker(EndMarker(False, 2), producer_id=producer, producer_epoch=0, timestamp_ms=START_MS))
+    flush(log, 4)
+    text = kafka_tools.run(kafka_tools.DUMP_LOG, "--files", str(tmp_path / "t-0" / f"{0:020d}.txnindex"))
+    found = re.findall(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", text)
+    assert [tuple(map(int, one)) for one in found] == [(2**62, 1, 2, 0), (7, 0, 3, 4)], text
     log.close()
