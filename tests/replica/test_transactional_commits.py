@@ -79,7 +79,15 @@ def test_a_transaction_from_the_first_commit_to_its_marker_on_every_replica() ->
     assert it.wait(second) == 0
     stable, end = it.stable_offset()
     assert (stable < end, it.offset()) == (True, -1)
+    it.cluster.world.run_for(1_000)
+    (held,) = it.cluster.nodes[it.leader].open_transactions()
+    assert (held.group, held.lag, held.open_ms >= 1_000) == (GROUP, end - stable, True)
+    (producer,) = log.producers()
+    assert producer[:3] == (P, 0, 0)
+    assert producer.transaction_first_offset == stable
     assert it.wait(it.end()) == 0
+    assert list(it.cluster.nodes[it.leader].open_transactions()) == []
+    assert [(one.transaction_first_offset, one.coordinator_epoch) for one in log.producers()] == [(-1, 1)]
     assert not log.open_transaction(P, 0)
     assert it.offset() == 6
     assert it.stable_offset()[0] == it.stable_offset()[1]

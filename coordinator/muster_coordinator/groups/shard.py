@@ -56,6 +56,7 @@ from muster_coordinator.groups.views.describe import describe
 from muster_coordinator.groups.views.group_views import committed_offsets, group_views
 from muster_coordinator.groups.views.listing import Listing, list_groups
 from muster_coordinator.ports import Rand
+from muster_coordinator.records.producers import ProducerState
 
 
 class GroupShard:
@@ -242,6 +243,10 @@ class GroupShard:
     def committed(self, group: str) -> Iterator[tuple[str, int, int]]:
         """(topic, partition, offset) of the offsets that a group had at the first step, lazily."""
         return committed_offsets(self._core, group)
+
+    def producers(self) -> Iterator[tuple[int, ProducerState]]:
+        """The producers that are known here, as applied."""
+        return self._core.state.producers.items()
 
     def first_open_offset(self) -> int:
         """Kafka offset at which the oldest open transaction began, -1 for none: the last stable offset stops there."""

@@ -8,6 +8,7 @@ do: serve listeners, or decide when the process ends (`app`).
 """
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.balancing import Planner
@@ -383,9 +384,12 @@ class Node:
         return None if state is None else (state.log_start, state.next_offset)
 
     def open_transactions(self) -> Iterator[OpenTransactions]:
-        """The topic partitions led here with an open transaction."""
-        logs = () if self.group_manager is None else self.group_manager.topic_logs()
-        return (found for log in logs if (found := log.topic.open_transactions()) is not None)
+        """The partitions led here with an open transaction, of topics and of groups."""
+        if (manager := self.group_manager) is None:
+            return iter(())
+        of_groups = (shard.open_transactions() for shard in manager.shards.values())
+        of_topics = (log.topic.open_transactions() for log in manager.topic_logs())
+        return (found for found in chain(of_groups, of_topics) if found is not None)
 
     def groups_to_change(self) -> int:
         """How many Raft groups led here lack wanted members."""

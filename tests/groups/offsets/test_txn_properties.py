@@ -6,11 +6,11 @@ nothing of batches, epochs or replay. Beside it, the transaction coordinator is 
 transaction, and with which epoch.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from muster_coordinator.errors import Code
 
 from tests.groups.host import Host, commit, fetch
@@ -27,6 +27,7 @@ STEPS = st.lists(
         st.tuples(st.just("end"), st.sampled_from(PRODUCERS), st.booleans()),
         st.tuples(st.just("held up"), st.sampled_from(PRODUCERS)),
         st.tuples(st.just("late"), st.sampled_from(PRODUCERS)),
+        st.tuples(st.just("late marker")),
         st.tuples(st.just("zombie"), st.sampled_from(PRODUCERS)),
         st.tuples(st.just("stored"), st.integers(1, 3)),
         st.tuples(st.just("deposed"), st.integers(0, 2)),
@@ -55,8 +56,12 @@ class World:
         self.open = dict.fromkeys(PRODUCERS, False)
         self.ending: dict[int, bool] = {}
         """Producer -> how its transaction ends: its coordinator sends markers until one is acknowledged."""
-        self.words: dict[int, int] = {}
-        """Producer -> a verification whose request is still on its way."""
+        self.markers = Counter[int]()
+        """Producer -> markers in flight."""
+        self.ends = Counter[int]()
+        """Producer -> markers that were ever sent."""
+        self.words: dict[int, tuple[int, int]] = {}
+        """Producer -> a verification whose request is still on its way, and how many markers were sent before it."""
 
     def step(self, what: tuple[str | int | bool, ...]) -> None:
         name, *rest = what
@@ -103,7 +108,11 @@ class World:
             self.complete(producer, epoch)
             return
 
+        self.markers[producer] += 1
+        self.ends[producer] += 1
+
         def ended(told: bool) -> None:
+            self.markers[producer] -= 1
             held, self.pending[producer] = self.pending[producer], {}
             for partition, (place, value) in held.items():
                 if commits and place > self.committed.get(partition, (-1, -1))[0]:
@@ -120,17 +129,29 @@ class World:
         self.open[producer], self.epoch[producer] = False, epoch
 
     def held_up(self, producer: int) -> None:
-        """A commit of the open transaction is verified, and stays on its way."""
-        if self.open[producer] and producer not in self.ending and producer not in self.words:
-            self.words[producer] = self.host.leader.begin_verification(producer, self.epoch[producer])
+        """A commit is verified, perhaps as the first of its transaction, and stays on its way."""
+        if producer not in self.ending and producer not in self.words:
+            number = self.host.leader.begin_verification(producer, self.epoch[producer])
+            self.words[producer] = (number, self.ends[producer])
 
     def late(self, producer: int) -> None:
-        """It arrives, after its transaction has ended and before the next has begun."""
-        if self.open[producer] or producer not in self.words:
+        """It arrives, behind the marker that ended its transaction, and before the next has begun."""
+        behind = producer in self.ending and self.markers[producer] > 0
+        if producer not in self.words or (self.open[producer] and not behind):
             return
-        epoch = self.epoch[producer] - (_VERSION[producer] == 2)
-        ticket = txn(self.host, 999_999, producer=producer, epoch=epoch, verification=self.words.pop(producer))
+        number, ends = self.words[producer]
+        if self.ends[producer] == ends:
+            return  # its transaction goes on
+        del self.words[producer]
+        epoch = self.epoch[producer] - (_VERSION[producer] == 2 and not behind)
+        ticket = txn(self.host, 999_999, producer=producer, epoch=epoch, verification=number)
         assert code(self.host, ticket) in (Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_EPOCH)
+
+    def late_marker(self) -> None:
+        """The marker of the transaction before, sent twice, arrives in the next one, which it must not end."""
+        if self.open[7] and 7 not in self.ending and self.epoch[7]:
+            ticket = end(self.host, producer=7, epoch=self.epoch[7], commit=True, version=2)
+            assert code(self.host, ticket) == Code.INVALID_PRODUCER_EPOCH
 
     def zombie(self, producer: int) -> None:
         """An instance from before an epoch that the log has heard of; no coordinator would agree."""
@@ -169,6 +190,7 @@ class World:
     def lost(self) -> None:
         self.changes.clear()
         self.words.clear()
+        self.markers.clear()
         for producer in PRODUCERS:
             if not self.pending[producer] and producer not in self.ending:
                 self.open[producer] = False  # its first commits are lost with the leader: it begins anew
@@ -178,7 +200,17 @@ class World:
         return self.value
 
 
+FIRST = [("held up", 7), ("held up", 8), ("pend", 7, 0), ("pend", 8, 0), ("stored", 2)]
+BOTH_END = [("end", 7, True), ("end", 8, False)]
+"""What draws seldom make."""
+
+
 @settings(max_examples=120, deadline=None)
+@example([*FIRST, *BOTH_END, ("late", 7), ("late", 8), ("stored", 2), ("checkpoint",)])
+@example([*FIRST, *BOTH_END, ("stored", 2), ("late", 7), ("late", 8), ("zombie", 7)])
+@example([*FIRST, *BOTH_END, *BOTH_END, ("deposed", 0), *BOTH_END, ("stored", 3)])
+@example([*FIRST, *BOTH_END, ("deposed", 2), *BOTH_END, ("stored", 3)])
+@example([*FIRST, *BOTH_END, ("stored", 2), ("pend", 7, 1), ("late marker",), ("stored", 1), ("late marker",)])
 @given(STEPS)
 def test_pending_offsets_become_visible_with_their_marker_and_never_before(steps: list[tuple[str | int, ...]]) -> None:
     run(steps)

@@ -55,6 +55,7 @@ from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 from muster_coordinator.replica.multiraft.leaders import Leaders
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.status import OpenTransactions
 from muster_coordinator.replica.partitions.parking import AnswerCall, Parking
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.rolls import Rolls
@@ -116,6 +117,8 @@ class ShardGroup:
         self.requests = 0
         """Requests that were received since the start."""
         self._verifying = 0
+        self._open_from, self._open_since_ms = shard.first_open_offset(), loop.monotonic_ms()
+        """Where the oldest open transaction began, -1 for none, and since when it has been the oldest."""
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -351,9 +354,21 @@ class ShardGroup:
     def apply(self, entry: Entry) -> object:
         if entry.kind == EntryKind.NORMAL:
             self.shard.apply(self._now(), self.state.append(entry))
+            if self.shard.first_open_offset() != self._open_from:
+                self._note_oldest()
         else:
             self.state.command(entry)
         return None
+
+    def _note_oldest(self) -> None:
+        self._open_from, self._open_since_ms = self.shard.first_open_offset(), self._loop.monotonic_ms()
+
+    def open_transactions(self) -> OpenTransactions | None:
+        """What the last stable offset waits for, on a leader."""
+        if self._open_from < 0 or not self.group.serves:
+            return None
+        open_ms = self._loop.monotonic_ms() - self._open_since_ms
+        return OpenTransactions(self.group.number, open_ms, self.state.next_offset - self._open_from)
 
     def proposal_applied(self, token: object, result: object) -> None:
         if isinstance(token, int):
@@ -441,6 +456,7 @@ class ShardGroup:
 
     def restore(self, body: CheckpointBody) -> None:
         self.shard.restore(body)
+        self._note_oldest()
 
     def state_hash(self) -> str:
         return self.shard.state_hash()

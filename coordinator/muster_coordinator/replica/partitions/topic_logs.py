@@ -241,6 +241,20 @@ class OffsetsLog(LogView):
     def open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return self._groups.open_transaction(producer_id, producer_epoch)
 
+    @override
+    def producers(self) -> tuple[topics.ActiveProducer, ...]:
+        return tuple(
+            topics.ActiveProducer(
+                producer_id,
+                state.epoch,
+                state.batches[-1].last_sequence if state.batches else -1,
+                state.last_timestamp_ms,
+                state.coordinator_epoch,
+                state.transaction_first_offset,
+            )
+            for producer_id, state in self._groups.shard.producers()
+        )
+
 
 _MARKER_BYTES = 78
 _LATE_ANSWERED_MIN = 64
