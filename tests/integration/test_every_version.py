@@ -404,8 +404,8 @@ def ask_init_producer_id(world: World, version: int) -> None:
 
 
 def ask_txn_offset_commit(world: World, version: int) -> None:
-    """Of a transaction that nobody began: a real Kafka does not know the id (49), or has no coordinator until somebody
-    begins one (15); here there are none yet (53)."""
+    """Of a transaction that nobody began: its coordinator does not know the id (49), or there is none until somebody
+    begins one, so that clients ask again (15, here 14 from v2 on)."""
     partition = {"partition_index": 1, "committed_offset": 5, "committed_metadata": "m"}
     if version >= 2:
         partition["committed_leader_epoch"] = 3
@@ -414,7 +414,7 @@ def ask_txn_offset_commit(world: World, version: int) -> None:
     topics = [{"name": TOPIC, "partitions": [partition]}]
     fields = {"transactional_id": world.unique("nobody"), "producer_id": 4_711, "producer_epoch": 0, **members}
     answer = world.ask("TxnOffsetCommit", version, group_id=group, topics=topics, **fields)
-    assert answer.topics[0].partitions[0].error_code in (15, 49, 53)
+    assert answer.topics[0].partitions[0].error_code in (14, 15, 49)
     got = world.ask("OffsetFetch", 5, group_id=group, topics=[{"name": TOPIC, "partition_indexes": [1]}])
     assert got.topics[0].partitions[0].committed_offset == -1
 
