@@ -199,16 +199,18 @@ def test_rule_20_a_configuration_is_in_effect_with_its_entry_and_goes_with_it() 
     assert core.members.newest == Placed(0, OLD)
 
 
-def test_rule_20_a_transfer_to_who_leaves_is_given_up() -> None:
+def test_rule_20_nobody_is_handed_over_to_while_a_configuration_is_joint() -> None:
+    """Its end is appended while the target campaigns, and who holds that does not vote for who does not."""
     core = leader()
     index = core.change_members((1, 4, 5))
     settle(core)
     assert not core.transfer(NOW, 2), "it is leaving"
-    assert core.transfer(NOW, 4)
+    assert not core.transfer(NOW, 4)
     for peer in (2, 3, 4):
         acknowledge(core, peer, index)
     assert core.config == Config((1, 4, 5))
-    assert core.transfer_target == 4
+    assert not core.transfer(NOW, 2), "it has left"
+    assert core.transfer(NOW, 4)
 
 
 def test_rule_20_with_fewer_voters_a_waiting_read_is_answered() -> None:
@@ -219,7 +221,7 @@ def test_rule_20_with_fewer_voters_a_waiting_read_is_answered() -> None:
     assert [grant.context for grant in core.ready().grants] == [7]
 
 
-def test_rule_20_a_leader_that_leaves_does_not_count_itself_and_steps_down_when_that_is_committed() -> None:
+def test_rule_20_a_leader_that_leaves_does_not_count_itself_and_hands_over_when_that_is_committed() -> None:
     core = leader(Config((1, 2, 3, 4)))
     index = core.change_members((2, 3, 4))
     settle(core)
@@ -229,12 +231,123 @@ def test_rule_20_a_leader_that_leaves_does_not_count_itself_and_steps_down_when_
     acknowledge(core, 3, index)
     assert core.commit == index
     assert core.deadline_ms == 0
-    assert sent(core, MsgType.TIMEOUT_NOW) == {2}
+    assert core.change_members((1, 2, 3, 4)) is Refused.TRANSFERRING
     core.advance(NOW)
+    assert sent(core, MsgType.TIMEOUT_NOW) == {2}
+    vote_request(core, sender=2, term=2, last=(index, 1), forced=True)
     assert core.role is Role.FOLLOWER
     core.advance(LATE)
     core.campaign(LATE)
-    assert settle(core) == []
+    assert {message.type for message in settle(core)} == {MsgType.VOTE_REPLY}
+
+
+def leaving(*, holders: tuple[int, ...] = (2, 3), busy: bool = False) -> RaftCore:
+    """Member 1 of (1 2 3 4) leads and has left: these hold the configuration. `busy`: a proposal lies behind it."""
+    core = leader(Config((1, 2, 3, 4)))
+    index = core.change_members((2, 3, 4))
+    if busy:
+        core.propose(NOW, ((EntryKind.NORMAL, b"x"),))
+    settle(core)
+    for peer in holders:
+        acknowledge(core, peer, index)
+    core.advance(NOW)
+    return core
+
+
+def test_rule_20_an_heir_that_lacks_what_clients_wrote_meanwhile_gets_it_first() -> None:
+    core = leaving(busy=True)
+    assert sent(core, MsgType.TIMEOUT_NOW) == set()
+    assert core.propose(NOW, ((EntryKind.NORMAL, b"y"),)) is Refused.TRANSFERRING, "or it would never be level"
+    assert core.change_members((1, 2, 3, 4)) is Refused.TRANSFERRING
+    acknowledge(core, 3)
+    assert sent(core, MsgType.TIMEOUT_NOW) == set(), "another one is the heir"
+    acknowledge(core, 2)
+    assert sent(core, MsgType.TIMEOUT_NOW) == {2}
+    assert core.role is Role.LEADER, "who does not hear a leader would campaign as well"
+    assert core.read(NOW, 1, 1)
+
+
+def test_rule_20_heirs_are_asked_one_at_a_time_and_each_once() -> None:
+    """The first does not take over in time, the link of the second breaks, and the third has not heard that it may."""
+    core = leaving()
+    assert sent(core, MsgType.TIMEOUT_NOW) == {2}
+    for peer in (2, 3):
+        core.heartbeat_ok(NOW + TIMING.election_min_ms, peer, 1)
+    core.advance(NOW + TIMING.election_min_ms - 1)
+    assert sent(core, MsgType.TIMEOUT_NOW) == set()
+    core.advance(NOW + TIMING.election_min_ms)
+    assert sent(core, MsgType.TIMEOUT_NOW) == {3}
+    core.peer_unreachable(2)
+    assert core.deadline_ms > 0, "it is not the heir any more"
+    core.peer_unreachable(3)
+    assert core.deadline_ms == 0
+    core.advance(NOW + TIMING.election_min_ms + 1)
+    assert core.role is Role.FOLLOWER, "nobody is left: they find each other by an election timeout"
+    assert sent(core, MsgType.TIMEOUT_NOW) == set()
+
+
+def test_rule_20_a_suspended_voter_is_no_heir() -> None:
+    core = leader(Config((1, 2, 3, 4)))
+    index = core.change_members((2, 3, 4))
+    settle(core)
+    core.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, 1, index=index, context=77))
+    settle(core)
+    for peer in (3, 4):
+        acknowledge(core, peer)
+    core.advance(NOW)
+    assert core.transfer_target == 3
+
+
+def test_rule_20_a_drain_under_way_goes_on_when_the_leader_has_left() -> None:
+    core = leader(Config((1, 2, 3, 4)))
+    index = core.change_members((2, 3, 4))
+    settle(core)
+    assert core.transfer(NOW, 4)
+    for peer in (2, 3):
+        acknowledge(core, peer, index)
+    core.advance(NOW)
+    assert sent(core, MsgType.TIMEOUT_NOW) == set()
+    acknowledge(core, 4)
+    assert sent(core, MsgType.TIMEOUT_NOW) == {4}
+
+
+def test_rule_20_who_takes_over_tells_the_leader_that_has_left() -> None:
+    core = member(Config((1, 2)), terms=(1,))
+    append(core, (1, 1), (), sender=3, term=1)
+    settle(core)
+    core.step(NOW, Message(MsgType.TIMEOUT_NOW, 3, 1, 1))
+    assert sent(core, MsgType.VOTE) == {2, 3}
+    core.step(NOW, Message(MsgType.VOTE_REPLY, 3, 1, 2))
+    assert core.role is Role.CANDIDATE, "it has no vote"
+    core.step(NOW, Message(MsgType.VOTE_REPLY, 2, 1, 2))
+    assert core.role is Role.LEADER
+
+
+def test_rule_28_an_election_that_may_have_failed_with_who_died_is_repeated_soon() -> None:
+    """A leader dies as it hands over: another campaigns beside the heir, and of a joint configuration one half is one
+    vote short. Nobody has a leader whose link could break any more."""
+    joint = Config((0, 1, 2), (3, 1, 2))
+    core = member(joint, terms=(1,))
+    append(core, (1, 1), (), sender=3, term=1)
+    core.step(NOW, Message(MsgType.TIMEOUT_NOW, 3, 1, 1))
+    assert (core.role, core.term) == (Role.CANDIDATE, 2)
+    assert core.deadline_ms >= NOW + TIMING.election_min_ms
+    core.peer_lost(NOW, 7)
+    assert core.deadline_ms >= NOW + TIMING.election_min_ms, "it has no vote"
+    core.peer_lost(NOW, 3)
+    assert NOW + 2 * TIMING.heartbeat_ms <= core.deadline_ms <= NOW + 4 * TIMING.heartbeat_ms
+    core.advance(core.deadline_ms)
+    assert (core.role, core.term) == (Role.PRE_CANDIDATE, 2), "and nobody who has a leader is disturbed"
+
+
+@pytest.mark.parametrize("voted_for", [3, 2])
+def test_rule_28_who_voted_for_one_that_died_campaigns_soon(voted_for: int) -> None:
+    core = member(OLD, terms=(1,))
+    vote_request(core, sender=voted_for, term=2, last=(1, 1))
+    assert core.vote == voted_for
+    core.peer_lost(NOW, 3)
+    soon = core.deadline_ms <= NOW + 4 * TIMING.heartbeat_ms
+    assert soon is (voted_for == 3)
 
 
 def test_rule_20_a_leader_that_leaves_confirms_no_read_by_itself() -> None:

@@ -7,8 +7,9 @@ appends the one that follows from it. One change at a time, and none before the 
 term: without that, two leaders could each change a configuration that the other does not know of (rule 19).
 
 A leader that is not a voter of the new configuration goes on, without counting itself, until that is committed. Then it
-has the best of the voters take over and steps down. Who has been removed is not told here (it gets no more entries): it
-may ask for votes, which nobody gives who hears a leader or whose log is longer, and its host is told by others.
+hands leadership over to one of the voters (`raft.transfer`), and steps down if none takes it. Who has been removed is
+not told here (it gets no more entries): it may ask for votes, which nobody gives who hears a leader or whose log is
+longer, and its host is told by others.
 
 What it does not do: wait until a learner has caught up, or choose members: whoever asks for a change does.
 """
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from muster_coordinator.ids import LogIndex
 from muster_coordinator.raft.log import OVERHEAD
 from muster_coordinator.raft.members import encode_config, is_sound
-from muster_coordinator.raft.messages import NOBODY, EntryKind, MsgType, Refused
+from muster_coordinator.raft.messages import NOBODY, EntryKind, Refused
 from muster_coordinator.raft.progress import Progress
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.state import LEADER, RaftState
@@ -30,7 +31,7 @@ def begin(state: RaftState, voters: Sequence[int], learners: Sequence[int]) -> L
         return Refused.NOT_LEADER
     if not state.may_change:
         return Refused.UNSUPPORTED
-    if state.transfer_target != NOBODY:
+    if state.transfer_target != NOBODY or state.resigns:
         return Refused.TRANSFERRING
     present = state.config
     if not state.committed_in_term or state.members.newest.at > state.commit:
@@ -67,17 +68,6 @@ def settle(state: RaftState) -> None:
         _append(state, config._replace(outgoing=()))
     else:
         state.resigns = True
-        _call_successor(state)
-
-
-def _call_successor(state: RaftState) -> None:
-    """The voter that is level takes over at once; if none is, they find each other by an election time-out."""
-    last = state.log.last_index
-    for voter in state.config.voters:
-        progress = state.progresses[voter]
-        if progress.match == last and not progress.suspended:
-            state.send(MsgType.TIMEOUT_NOW, voter)
-            return
 
 
 def _newcomer(state: RaftState) -> Progress:
@@ -99,8 +89,6 @@ def adopt(state: RaftState) -> None:
     state.progresses = {peer: before.get(peer) or _newcomer(state) for peer in state.peers}
     for elector in state.electors:
         state.progresses[elector].throttled = False  # what is acknowledged may wait for it from now on
-    if state.transfer_target not in config.voters:
-        state.transfer_target = NOBODY
     state.reads.reconfigured(config)
     # With fewer voters a read may be confirmed by now, and nobody else would have to say anything any more.
     if state.commit >= state.term_start_index:

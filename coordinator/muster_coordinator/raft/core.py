@@ -284,7 +284,7 @@ class RaftCore(RaftState):
         but through a call of this object."""
         if self.role is not LEADER:
             return self.election_deadline_ms
-        if self.resigns:
+        if self.resigns and self.transfer_target == NOBODY:
             return 0
         deadline = self.quorum_deadline_ms
         if self.own_heartbeats and self.heartbeat_deadline_ms < deadline:
@@ -325,10 +325,10 @@ class RaftCore(RaftState):
             self.election_deadline_ms = max(self.election_deadline_ms, until_ms)
 
     def _advance_leader(self, now_ms: int, contact: Mapping[int, int]) -> None:
-        if self.resigns:
+        transfer.abort_when_late(self, now_ms)
+        if self.resigns and self.transfer_target == NOBODY and not transfer.to_an_heir(self, now_ms):
             self.step_down(now_ms)
             return
-        transfer.abort_when_late(self, now_ms)
         if self.own_heartbeats and now_ms >= self.heartbeat_deadline_ms:
             self.heartbeat_deadline_ms = now_ms + self.timing.heartbeat_ms
             self.heartbeat_due = bool(self.peers)

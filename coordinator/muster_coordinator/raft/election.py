@@ -40,7 +40,7 @@ def campaign(state: RaftState, now_ms: int) -> None:
     become_pre_candidate(state, now_ms)
     # The only voter of its group has nobody to ask.
     if _tally(state) is VoteResult.WON:
-        _stand(state, now_ms, forced=False)
+        _stand(state, now_ms)
         return
     log = state.log
     for peer in state.electors:
@@ -49,13 +49,18 @@ def campaign(state: RaftState, now_ms: int) -> None:
         )
 
 
-def _stand(state: RaftState, now_ms: int, *, forced: bool) -> None:
+def _stand(state: RaftState, now_ms: int, called_by: int = NOBODY) -> None:
+    """Ask for votes in a new term, by the will of the leader `called_by` if there is one."""
     become_candidate(state, now_ms)
     if _tally(state) is VoteResult.WON:
         become_leader(state, now_ms)
         return
     log = state.log
-    for peer in state.electors:
+    asked = state.electors
+    # A leader that has left the group has no vote here, and hears of its successor by nothing else so soon.
+    if called_by != NOBODY and called_by not in asked:
+        asked = (*asked, called_by)
+    for peer in asked:
         state.after_persist.append(
             Message(
                 MsgType.VOTE,
@@ -64,7 +69,7 @@ def _stand(state: RaftState, now_ms: int, *, forced: bool) -> None:
                 state.term,
                 index=log.last_index,
                 log_term=log.last_term,
-                context=FORCED if forced else 0,
+                context=0 if called_by == NOBODY else FORCED,
             )
         )
 
@@ -124,7 +129,7 @@ def on_pre_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
     state.ballot.setdefault(message.sender, not message.reject)
     result = _tally(state)
     if result is VoteResult.WON:
-        _stand(state, now_ms, forced=False)
+        _stand(state, now_ms)
     elif result is VoteResult.LOST:
         become_follower(state, now_ms, state.term, NOBODY)
 
@@ -148,13 +153,14 @@ def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
         return
     # A leader that was deposed in the meantime asked in an earlier term, and `step` dropped that.
     if state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
-        _stand(state, now_ms, forced=True)
+        _stand(state, now_ms, message.sender)
 
 
 def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
     """The link to `peer` is gone for good: if it led us, nobody does, and we campaign after a random
     delay of at most `link_stagger_ms` (jitter, so that two followers rarely campaign at once)."""
     if state.role is not FOLLOWER or state.leader != peer:
+        _ballot_lost(state, now_ms, peer)
         return
     state.leader = NOBODY
     state.snapshot_offer = None
@@ -163,3 +169,14 @@ def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
         return
     state.hurried_until_ms = now_ms + state.timing.election_min_ms
     state.election_deadline_ms = now_ms + state.rand.randrange(0, state.timing.link_stagger_ms + 1)
+
+
+def _ballot_lost(state: RaftState, now_ms: int, peer: int) -> None:
+    """An election is under way that may fail without `peer`: one of ours which it might have voted in, or its own, with
+    our vote. So it was when a leader died just as it handed over. There is no leader to be loyal to, so the next round
+    comes soon, after a pause in which this one can still be won."""
+    ours = state.role is CANDIDATE and peer in state.electors
+    its = state.role is FOLLOWER and state.leader == NOBODY and state.vote == peer
+    if (ours or its) and not state.hesitates:
+        state.hurried_until_ms = now_ms + state.timing.election_min_ms
+        arm_election(state, now_ms)

@@ -232,6 +232,7 @@ def grant_reads(state: RaftState) -> None:
 
 def unreachable(state: RaftState, peer: int) -> None:
     """The link to `peer` broke: what was on its way may be lost."""
+    transfer.unreachable(state, peer)
     progress = state.progresses.get(peer)
     # In PROBE one append at most is lost, and the follower's next sign of life asks again.
     if progress is not None and progress.state is not PROBE:

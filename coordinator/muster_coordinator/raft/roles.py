@@ -71,6 +71,7 @@ def become_leader(state: RaftState, now_ms: int) -> None:
     # Until the no-op is committed nothing before it can be (rule 1), and no read can be answered (rule 17).
     state.term_start_index = last + 1
     state.resigns = False
+    state.asked.clear()
     state.append_own(((EntryKind.NOOP, b""),), OVERHEAD)
 
 

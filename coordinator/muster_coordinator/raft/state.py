@@ -39,6 +39,7 @@ class RaftState:
     __slots__ = (
         "after_persist",
         "applied",
+        "asked",
         "ballot",
         "commit",
         "config",
@@ -153,7 +154,9 @@ class RaftState:
         self.term_start_index = 0
         """While leading: index of the no-op that began the term."""
         self.resigns = False
-        """Leading, and not a voter of the configuration that is committed: the next `advance` steps down."""
+        """Leading, and not a voter of the configuration that is committed: it hands over, or else steps down."""
+        self.asked: list[int] = []
+        """While it `resigns`: the heirs that it has asked to take over."""
         self.uncommitted_bytes = 0
         self.reads = ReadQueue()
         self.round = 0

@@ -3,6 +3,14 @@
 Problem: a drain or a rebalance should move a leader within milliseconds, without an election timeout and without
 losing a write. Mechanism (thesis 3.10; raft rule 27): refuse proposals, bring the target level with the log's end,
 then tell it to campaign at once. If it has not taken over within the shortest election timeout, go on leading.
+
+A leader that is no voter any more has to go, and its heirs are the voters that hold the configuration which says so. It
+asks one of them at a time, and the next when one has not taken over in time, or its link broke: two that campaign at
+once take each other's votes, and cost the group an election timeout. Proposals are refused meanwhile as in any
+transfer. Otherwise no heir would be level while clients write, and nobody be told.
+
+There is no transfer while a configuration is joint: the leader appends another entry when that is committed, behind
+which a target that campaigns already would find no majority. It lasts as long as one commit.
 """
 
 from muster_coordinator.raft.messages import NOBODY, MsgType
@@ -10,10 +18,12 @@ from muster_coordinator.raft.state import LEADER, RaftState
 
 
 def begin(state: RaftState, now_ms: int, target: int) -> bool:
-    """Start, or go on with, a transfer to `target`. False: not leader, not another voter, or one to somebody else
-    runs.
+    """Start, or go on with, a transfer to `target`. False: not leader, not another voter, one to somebody else runs,
+    or the configuration is joint.
     """
     if state.role is not LEADER or target not in state.config.voters or target == state.node:
+        return False
+    if state.config.outgoing:
         return False
     if state.progresses[target].suspended:
         return False
@@ -25,6 +35,24 @@ def begin(state: RaftState, now_ms: int, target: int) -> bool:
     state.transfer_deadline_ms = now_ms + state.timing.election_min_ms
     hand_over_when_matched(state)
     return True
+
+
+def to_an_heir(state: RaftState, now_ms: int) -> bool:
+    """Start a transfer to the next heir of a leader that is no voter. False: all that could were asked before."""
+    assert state.node not in state.config.voters, "who votes goes on leading"
+    since = state.members.newest.at
+    for voter in state.config.voters:
+        if voter not in state.asked and state.progresses[voter].match >= since:
+            state.asked.append(voter)
+            if begin(state, now_ms, voter):
+                return True
+    return False
+
+
+def unreachable(state: RaftState, peer: int) -> None:
+    """The link to `peer` broke: an heir may not have been told, or be dead, and the next one is asked."""
+    if state.resigns and state.transfer_target == peer:
+        state.transfer_target = NOBODY
 
 
 def hand_over_when_matched(state: RaftState) -> None:

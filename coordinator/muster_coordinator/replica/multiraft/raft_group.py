@@ -362,6 +362,8 @@ class RaftGroup:
         target = self.core.transfer_target
         self.core.advance(now_ms, self._host.heartbeats.contact(self))
         self._host.touch(self)
+        if self.transferring and self.core.transfer_target != target:  # to an heir: this replica has left the group
+            self.tell(TRANSFER_STARTED, term=self.core.term, target=int(broker_of(self.core.transfer_target)))
         if target >= 0 and not self.transferring:
             if self.leads:
                 self.tell(TRANSFER_ABORTED, term=self.core.term, target=broker_of(target))
