@@ -111,6 +111,8 @@ LOGIN_AGE_MAX_MS: Final = 60_000
 """A Secret with a login is read again after this time, and at once after a cluster did not take the login."""
 LOGIN_SECRETS_MAX: Final = 10_000
 """Secrets with logins whose content is remembered."""
+OWN_CLUSTERS_MAX: Final = 1_000
+"""CoordinatorClusters whose parsed spec is remembered for those that name them."""
 KAFKA_IDLE_MS: Final = 120_000
 KAFKA_PARTITIONS_MAX: Final = 20_000
 """Partitions of one group whose offsets are requested; beyond it lag is Unknown."""
@@ -122,6 +124,8 @@ ADMIN_REPLACE_TIMEOUT_S: Final = 15.0
 ADMIN_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 ADMIN_REDIRECTS_MAX: Final = 3
 ADMIN_CONNECTIONS_MAX: Final = 100
+ADMIN_TRUSTS_MAX: Final = 1_000
+"""Sets of authorities of admin APIs that are kept ready for use: one a cluster, two while its CA changes."""
 
 # Certificates.
 CERTIFICATE_BACKDATE_MS: Final = 300_000

@@ -10,6 +10,7 @@ then stop the management of all others.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.kafka_object import KafkaChange, TopicView, UserView
@@ -102,29 +103,29 @@ class Kube(Protocol):
 class Admin(Protocol):
     """The coordinators' admin API (docs/admin-api.md)."""
 
-    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown: ...
+    async def replica(self, *, host: AdminAt, pod: str, token: str) -> ReplicaView | Unknown: ...
 
-    async def drain(self, *, host: str, token: str) -> None: ...
+    async def drain(self, *, host: AdminAt, token: str) -> None: ...
 
-    async def undrain(self, *, host: str, token: str) -> None: ...
+    async def undrain(self, *, host: AdminAt, token: str) -> None: ...
 
-    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+    async def replace(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, broker: int, folder: str) -> None:
         """Declare the data folder of a replica gone for good, at the controller's leader, `first` if that is still it.
         Asking again changes nothing. Raises Refused with the coordinator's reason, or Transient."""
         ...
 
-    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+    async def decommission(self, *, hosts: Sequence[AdminAt], token: str, broker: int, departing: bool) -> None:
         """Mark a broker as one that is to leave, or to stay after all, at the first of `hosts` that answers. Asking
         again changes nothing; one that has left already is no error. Raises Refused with the coordinator's reason, or
         Transient."""
         ...
 
-    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+    async def moves(self, *, host: AdminAt, token: str) -> MovesView | Unknown:
         """What the controller's leader, at `host`, moves by itself."""
         ...
 
     async def group_facts(
-        self, *, hosts: Mapping[int, str], token: str, group_id: str
+        self, *, hosts: Mapping[int, AdminAt], token: str, group_id: str
     ) -> tuple[int | None, int | None, str | None] | Unknown:
         """`hosts`: broker id → address. Returns (generation, None before any join; time of the last rebalance in ms;
         its reason) from the replica that coordinates the group."""

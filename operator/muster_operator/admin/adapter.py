@@ -8,6 +8,7 @@ caller knows it, never at an address taken from an answer.
 """
 
 import json
+import ssl
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -23,9 +24,11 @@ from muster_operator.limits import (
     ADMIN_REDIRECTS_MAX,
     ADMIN_REPLACE_TIMEOUT_S,
     ADMIN_TIMEOUT_S,
+    ADMIN_TRUSTS_MAX,
     MESSAGE_CHARS_MAX,
 )
 from muster_operator.naming import ordinal_of
+from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.cluster import MovesView, ReplicaView
 from muster_operator.world.views import Unknown
 
@@ -33,13 +36,14 @@ Json = Mapping[str, Any]
 
 
 class AdminAdapter:
-    """One HTTP session for all clusters; call `close` at the end. Hosts are `address:port`."""
+    """One HTTP session for all clusters; call `close` at the end."""
 
     def __init__(self, *, timeout_s: float = ADMIN_TIMEOUT_S) -> None:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
+        self._trusts: dict[str, ssl.SSLContext] = {}
 
-    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown:
+    async def replica(self, *, host: AdminAt, pod: str, token: str) -> ReplicaView | Unknown:
         """The state that `pod` at `host` reports of itself and of its Raft groups."""
         try:
             status = await self._wanted("GET", host, "/v1/status", token)
@@ -48,15 +52,15 @@ class AdminAdapter:
             return Unknown(reason=error.reason, message=f"{pod}: {error.message}")
         return replica_view(pod, ordinal_of(pod), status, partitions)
 
-    async def drain(self, *, host: str, token: str) -> None:
+    async def drain(self, *, host: AdminAt, token: str) -> None:
         """Start handing leaderships over; a second call joins the drain in progress."""
         await self._wanted("POST", host, "/v1/drain", token)
 
-    async def undrain(self, *, host: str, token: str) -> None:
+    async def undrain(self, *, host: AdminAt, token: str) -> None:
         """End the drain: the replica may lead again."""
         await self._wanted("POST", host, "/v1/undrain", token)
 
-    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+    async def replace(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, broker: int, folder: str) -> None:
         """Ask the controller's leader, wherever it is by now, to declare a data folder gone for good."""
         path, leader = f"/v1/replicas/{broker}/replace", first
         for _ in range(ADMIN_REDIRECTS_MAX):
@@ -72,7 +76,7 @@ class AdminAdapter:
             leader = named
         raise Transient("ReplicaNotReady", "the leadership of the controller group moves")
 
-    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+    async def decommission(self, *, hosts: Sequence[AdminAt], token: str, broker: int, departing: bool) -> None:
         """Any coordinator takes it: the first of `hosts` that answers."""
         path, body = f"/v1/replicas/{broker}/decommission", {"departing": departing}
         silent: Transient = Transient("ReplicaUnreachable", "no coordinator's address is known")
@@ -87,14 +91,14 @@ class AdminAdapter:
             raise _refusal(status, document, f"{path} at {host}")
         raise silent
 
-    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+    async def moves(self, *, host: AdminAt, token: str) -> MovesView | Unknown:
         """What is moved by itself, at the controller's leader."""
         try:
             return moves_view(await self._wanted("GET", host, "/v1/balancer", token))
         except OperatorError as error:
             return Unknown(reason=error.reason, message=error.message)
 
-    async def group_facts(self, *, hosts: Mapping[int, str], token: str, group_id: str) -> GroupFacts | Unknown:
+    async def group_facts(self, *, hosts: Mapping[int, AdminAt], token: str, group_id: str) -> GroupFacts | Unknown:
         """Ask `hosts` (broker id → address) in turn until one coordinates the group or names the coordinator."""
         path = f"/v1/groups/{quote(group_id, safe='')}"
         last = Unknown(reason="NoReplicaAnswers", message="no replica's address is known")
@@ -124,7 +128,7 @@ class AdminAdapter:
             await self._session.close()
             self._session = None
 
-    async def _wanted(self, method: str, host: str, path: str, token: str) -> Json:
+    async def _wanted(self, method: str, host: AdminAt, path: str, token: str) -> Json:
         status, document = await self._ask(method, host, path, token)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return document
@@ -138,7 +142,7 @@ class AdminAdapter:
     async def _ask(
         self,
         method: str,
-        host: str,
+        host: AdminAt,
         path: str,
         token: str,
         body: Json | None = None,
@@ -147,17 +151,23 @@ class AdminAdapter:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=ADMIN_CONNECTIONS_MAX, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        scheme, secured = self._secured(host)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         try:
             async with self._session.request(
-                method, f"http://{host}{path}", headers=headers, allow_redirects=False, json=body,
+                method, f"{scheme}://{host}{path}", headers=headers, allow_redirects=False, json=body,
                 timeout=self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s),
+                **secured,
             ) as answer:  # fmt: skip
                 found = await answer.content.read(ADMIN_BODY_BYTES_MAX + 1)
                 while len(found) <= ADMIN_BODY_BYTES_MAX and not answer.content.at_eof():
                     found += await answer.content.read(ADMIN_BODY_BYTES_MAX + 1 - len(found))
         except TimeoutError:
             raise Transient("ReplicaSilent", f"{host} does not answer in time") from None
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            cause = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error
+            why = getattr(cause, "verify_message", "it speaks no TLS, or another one")
+            raise Transient("CertificateNotTrusted", f"{host} has no certificate that is trusted: {why}") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Transient("ReplicaUnreachable", f"{host} cannot be reached ({type(error).__name__})") from None
         if len(found) > ADMIN_BODY_BYTES_MAX:
@@ -167,6 +177,23 @@ class AdminAdapter:
         except ValueError:
             document = {}
         return answer.status, document if isinstance(document, dict) else {}
+
+    def _secured(self, host: AdminAt) -> tuple[str, dict[str, Any]]:
+        """(scheme, arguments of the request). Chain and name are verified: the token goes to nobody else."""
+        if isinstance(host, str):
+            return "http", {}
+        context = self._trusts.get(host.ca)
+        if context is None:
+            if not host.ca:
+                raise Transient("CertificateNotTrusted", f"{host} speaks TLS, and no authority is known yet")
+            try:
+                context = ssl.create_default_context(cadata=host.ca)
+            except (ssl.SSLError, ValueError):
+                raise Transient("SecretUnusable", f"the authorities for {host} cannot be read") from None
+            if len(self._trusts) >= ADMIN_TRUSTS_MAX:
+                self._trusts.clear()
+            self._trusts[host.ca] = context
+        return "https", {"ssl": context, "server_hostname": host.name}
 
 
 def _refusal(status: int, document: Json, where: str) -> OperatorError:

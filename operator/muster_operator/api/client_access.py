@@ -97,10 +97,16 @@ class Access:
 
     tls: Tls | None
     authentication: Authentication | None
+    ca_optional: bool = False
+    """Where the Secret has no authority, those of the image are trusted: a certificate of yours, or of cert-manager,
+    may be of a public one."""
 
 
 TLS_TEXT: Final = (
     "The cluster's listener speaks TLS. Chain and host name are verified. Absent: no TLS is used. The Secret is read"
-    " again when it changes."
+    " again when it changes. With `clusterRef` to a cluster of the operator's the authority is found by itself."
 )
-AUTHENTICATION_TEXT: Final = "How the cluster's listener is logged in to, from a Secret. Absent: it asks nobody."
+AUTHENTICATION_TEXT: Final = (
+    "How the cluster's listener is logged in to, from a Secret. Absent: it asks nobody, or is one of a `clusterRef`,"
+    " where the operator has a user of its own."
+)

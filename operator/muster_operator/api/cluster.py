@@ -40,6 +40,7 @@ from muster_operator.api.security import (
     Certificates,
     ListenerAuthentication,
     ListenerTls,
+    OwnPort,
     Peers,
 )
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
@@ -374,6 +375,14 @@ class ClusterSpec:
     certificates: Certificates = spec_field(
         Record(Certificates), "The CAs that the operator keeps for the cluster.", default={}
     )
+    admin: OwnPort = spec_field(
+        Record(OwnPort), "The admin API, port 8081. Its callers need a token or a right of their own.", default={}
+    )
+    probes: OwnPort = spec_field(
+        Record(OwnPort),
+        "Probes and metrics, port 8080: everybody may read them. A monitor of theirs needs `scheme: https` too.",
+        default={},
+    )
     cluster_domain: str | None = spec_field(
         NAME,
         "DNS domain appended to addresses (cluster.local), for clients whose DNS search path lacks it.",
@@ -395,7 +404,8 @@ class ClusterSpec:
     @property
     def has_cluster_ca(self) -> bool:
         """Some certificate is of the operator's CA of the cluster."""
-        return self.peers.security == TLS or any(item.own_certificate for item in self.listeners)
+        own_ports = self.admin.tls or self.probes.tls
+        return own_ports or self.peers.security == TLS or any(item.own_certificate for item in self.listeners)
 
     @property
     def has_clients_ca(self) -> bool:

@@ -33,6 +33,8 @@ OPERATOR_KEYS: Final = (
     "muster.admin.listener",
     "muster.admin.advertised",
     "muster.admin.token.file",
+    "muster.admin.tls",
+    "muster.probe.tls",
     "muster.pid.file",
     "shutdown.grace.ms",
     "offsets.topic.num.partitions",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from muster_operator.api.client_access import AUTHENTICATION_TEXT, TLS_TEXT, Authentication, Tls, access_rule
+from muster_operator.api.client_access import AUTHENTICATION_TEXT, TLS_TEXT, Access, Authentication, Tls, access_rule
 from muster_operator.api.consumer_template import ConsumerTemplate
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.kind import GROUP_NAME_LENGTH_MAX, parse_spec
@@ -219,6 +219,10 @@ class GroupSpec:
         Record(Authentication),
         f"{AUTHENTICATION_TEXT} Used by the operator's own look at the group, and given to the pods of a `template`.",
     )
+
+    @property
+    def access(self) -> Access:
+        return Access(tls=self.tls, authentication=self.authentication)
 
     @property
     def made_replicas(self) -> int:

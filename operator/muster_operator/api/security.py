@@ -122,6 +122,13 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPort:
+    """A port of the coordinators that no client uses."""
+
+    tls: bool = spec_field(Boolean(), "https, by a certificate of the operator's CA.", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
     """The operator's own CAs."""
 

@@ -57,7 +57,7 @@ def judge(world: UserWorld) -> Judgement:
         return _ending(world)
     if world.elder is not None:
         return shared(world, f"user {world.name}")
-    for answer in (world.where, world.user, world.secret, world.password):
+    for answer in (world.where, world.user, world.secret, world.password, world.authorities):
         if isinstance(answer, Unknown):
             return not_known(answer)
     assert isinstance(world.user, UserView)
@@ -119,6 +119,7 @@ def wanted_acls(spec: UserSpec) -> tuple[Acl, ...]:
 
 def client_settings(world: UserWorld) -> ClientSettings:
     assert isinstance(world.bootstrap, str), "an address is known when a Secret is planned"
+    assert isinstance(world.authorities, str), "and whom to trust"
     return ClientSettings(
         bootstrap=world.bootstrap,
         protocol="SASL_SSL" if world.spec.tls is not None else "SASL_PLAINTEXT",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.naming import (
     ADMIN_PORT,
+    ADMIN_TLS_ANNOTATION,
     CONFIG_HASH_ANNOTATION,
     COORDINATOR,
     OPERATOR_USER,
@@ -60,9 +61,9 @@ def _field(name: str, path: str) -> Manifest:
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
-def _probe(path: str, *, period: int, timeout: int, failures: int) -> Manifest:
+def _probe(path: str, *, tls: bool, period: int, timeout: int, failures: int) -> Manifest:
     return {
-        "httpGet": {"path": path, "port": "probe", "scheme": "HTTP"},
+        "httpGet": {"path": path, "port": "probe", "scheme": "HTTPS" if tls else "HTTP"},
         "periodSeconds": period,
         "timeoutSeconds": timeout,
         "failureThreshold": failures,
@@ -99,12 +100,13 @@ def _container(
         "resources": dict(spec.resources),
         "startupProbe": _probe(
             "/livez",
+            tls=spec.probes.tls,
             period=STARTUP_PERIOD_SECONDS,
             timeout=2,
             failures=STARTUP_SECONDS_MAX // STARTUP_PERIOD_SECONDS,
         ),
-        "livenessProbe": _probe("/livez", period=10, timeout=5, failures=6),
-        "readinessProbe": _probe("/readyz", period=3, timeout=2, failures=2),
+        "livenessProbe": _probe("/livez", tls=spec.probes.tls, period=10, timeout=5, failures=6),
+        "readinessProbe": _probe("/readyz", tls=spec.probes.tls, period=3, timeout=2, failures=2),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -184,6 +186,8 @@ def template(
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if peers != OPEN:
         annotations[PEERS_ANNOTATION] = peers.text
+    if spec.admin.tls:
+        annotations[ADMIN_TLS_ANNOTATION] = "true"
     if owner.restarted_at is not None:
         annotations[RESTART_ANNOTATION] = owner.restarted_at
     pod: Manifest = {

@@ -50,11 +50,18 @@ def _mounted(owner: OwnerView, spec: ClusterSpec, peers: PeerMode) -> Iterator[M
     if TLS in peers.accepted:
         yield _certificate(PEER_LISTENER, naming.server_certificate(owner.name))
         yield _trust(PEER_LISTENER, naming.ca_certificates(naming.cluster_ca(owner.name)))
+    for port in own_ports(spec):
+        yield _certificate(port, naming.server_certificate(owner.name))
     for listener in spec.listeners:
         if listener.tls is not None:
             yield _certificate(listener.name, certificate_secret(owner, listener))
             if listener.authenticates_by == TLS:
                 yield _trust(listener.name, trust_secret(owner, listener))
+
+
+def own_ports(spec: ClusterSpec) -> tuple[str, ...]:
+    """Ports of the coordinators' own that are https, by their names in settings and pods."""
+    return tuple(name for name, port in (("admin", spec.admin), ("probe", spec.probes)) if port.tls)
 
 
 def _certificate(listener: str, secret: str) -> Mounted:
@@ -98,6 +105,8 @@ def settings(spec: ClusterSpec, peers: PeerMode) -> dict[str, str]:
     found: dict[str, str] = {}
     if TLS in peers.accepted:
         found |= _tls_settings(PEER_LISTENER, trusts=True)
+    for port in own_ports(spec):
+        found |= {f"muster.{port}.tls": "true"} | _tls_settings(port, trusts=False)
     for listener in spec.listeners:
         prefix = f"listener.name.{listener.name}"
         by_certificate = listener.authenticates_by == TLS

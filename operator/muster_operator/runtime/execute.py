@@ -67,6 +67,7 @@ from muster_operator.runtime.observe_cluster import Access
 from muster_operator.runtime.own_secrets import OwnSecrets
 from muster_operator.runtime.replacing import Replacing
 from muster_operator.runtime.settled import Settled
+from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.login import Where
 
 _log = logging.getLogger("muster.operator.execute")
@@ -366,7 +367,7 @@ class Executor:
         return await self._of_kafka.delete_secret(action, target.key, target.uid)
 
 
-def _reach(target: Target, pod: str) -> tuple[str, str]:
+def _reach(target: Target, pod: str) -> tuple[AdminAt, str]:
     access = target.access
     host = access.hosts.get(pod) if access else None
     if access is None or host is None or access.token is None:

@@ -16,6 +16,7 @@ from muster_operator.api.client_access import (
     PRIVATE_KEY_KEY,
     TOKEN_KEY,
     USERNAME_KEY,
+    Access,
     Authentication,
     Tls,
 )
@@ -60,10 +61,11 @@ class Logins:
         ca = ""
         if spec.tls is not None and spec.tls.ca_secret is not None:
             secret = spec.tls.ca_secret
-            found = await self._values(namespace, secret.name, (secret.key,))
+            optional = isinstance(spec, Access) and spec.ca_optional
+            found = await self._values(namespace, secret.name, () if optional else (secret.key,))
             if isinstance(found, Unknown):
                 return found
-            ca = found[secret.key]
+            ca = found.get(secret.key, "")
         values: Values = {}
         who = spec.authentication
         if who is not None:
@@ -100,7 +102,7 @@ class Logins:
         if missing:
             message = f"Secret {name} has no {' and no '.join(missing)}, or it is no text"
             return Unknown(reason="SecretUnusable", message=message)
-        return {key: found[key] for key in keys}
+        return found
 
     async def _secret(self, namespace: str, name: str) -> Values | Unknown:
         now = self._clock.monotonic_ms()

@@ -22,6 +22,7 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_certificates import observe_certificates
 from muster_operator.runtime.observe_volumes import observe_volumes
+from muster_operator.world.admin_at import AdminAt, SecuredAdmin
 from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicaView
 from muster_operator.world.views import PodView, StatefulSetView, Unknown
 
@@ -33,8 +34,8 @@ class Access:
     """How to reach the admin APIs of one cluster. The token must not be printed."""
 
     token: str | None = field(repr=False)
-    hosts: Mapping[str, str]
-    """Pod name → `address:port`, for the pods that have an address."""
+    hosts: Mapping[str, AdminAt]
+    """By pod name, for the pods that have an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,8 @@ async def observe_cluster(
     children |= await _claims(
         key, live=cache.get(STATEFULSET, key.namespace, key.name), size=spec.storage.size, kube=kube
     )
-    access = Access(token=_token(secret), hosts=hosts_of(statefulset))
+    trust = await _trust(key, kube) if speaks_tls(statefulset) else ""
+    access = Access(token=_text(secret, naming.TOKEN_KEY), hosts=hosts_of(key, statefulset, trust))
     found = statefulset.pods if isinstance(statefulset, StatefulSetView) else ()
     views = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
     replicas = dict(zip((pod.name for pod in found), views, strict=True))
@@ -105,15 +107,35 @@ def owned_statefulset(key: OwnerKey, uid: str, cache: Cache, pods: list[Object])
     return statefulset_view(live, pods)
 
 
-def hosts_of(statefulset: StatefulSetView | Unknown | None) -> dict[str, str]:
-    """Pod name → address of its admin API. By pod address, because DNS names may be cached or not published yet."""
+def speaks_tls(statefulset: StatefulSetView | Unknown | None) -> bool:
+    """Some pod's admin API is https. Pods tell one by one: a change reaches them with a roll-out."""
+    return isinstance(statefulset, StatefulSetView) and any(_by_tls(pod) for pod in statefulset.pods)
+
+
+def hosts_of(key: OwnerKey, statefulset: StatefulSetView | Unknown | None, trust: str) -> dict[str, AdminAt]:
+    """Pod name → its admin API. By pod address, because DNS names may be cached or not published yet."""
     if not isinstance(statefulset, StatefulSetView):
         return {}
-    return {
-        pod.name: f"[{pod.pod_ip}]:{naming.ADMIN_PORT}" if ":" in pod.pod_ip else f"{pod.pod_ip}:{naming.ADMIN_PORT}"
-        for pod in statefulset.pods
-        if pod.pod_ip is not None
-    }
+    found: dict[str, AdminAt] = {}
+    for pod in statefulset.pods:
+        if pod.pod_ip is None:
+            continue
+        host = f"[{pod.pod_ip}]" if ":" in pod.pod_ip else pod.pod_ip
+        address = f"{host}:{naming.ADMIN_PORT}"
+        name = naming.pod_host(pod=pod.name, service=naming.peers_service(key.name), namespace=key.namespace)
+        found[pod.name] = SecuredAdmin(address, name, trust) if _by_tls(pod) else address
+    return found
+
+
+def _by_tls(pod: PodView) -> bool:
+    return pod.annotations.get(naming.ADMIN_TLS_ANNOTATION) == "true"
+
+
+async def _trust(key: OwnerKey, kube: Kube) -> str:
+    """ "": not there yet."""
+    name = naming.ca_certificates(naming.cluster_ca(key.name))
+    found = await kube.get(api_version=SECRET.api_version, kind=SECRET.kind, namespace=key.namespace, name=name)
+    return _text(found, naming.CA_KEY) or ""
 
 
 async def _claims(key: OwnerKey, *, live: Object | None, size: str, kube: Kube) -> dict[tuple[str, str], Object]:
@@ -155,8 +177,8 @@ async def _moves(
     return await admin.moves(host=access.hosts[view.pod], token=access.token)
 
 
-def _token(secret: Object | None) -> str | None:
-    encoded = ((secret or {}).get("data") or {}).get(naming.TOKEN_KEY)
+def _text(secret: Object | None, key: str) -> str | None:
+    encoded = ((secret or {}).get("data") or {}).get(key)
     if encoded is None:
         return None
     try:

@@ -18,11 +18,11 @@ from muster_operator.ports import Admin, Clock, Kafka
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.logins import Logins
-from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset
+from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset, speaks_tls
+from muster_operator.runtime.own_clusters import OwnClusters
 from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.group import GroupWorld, ObservedGroup
-from muster_operator.world.login import where
 from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
@@ -39,20 +39,24 @@ async def observe_group(
     clock: Clock,
     referenced: Referenced,
     logins: Logins,
+    own_clusters: OwnClusters,
 ) -> GroupWorld:
     """Raises InvalidObject (the spec), Transient (the workload of `workloadRef` too) or Refused (the cluster's Secret
     could not be read)."""
     owner = owner_view(live)
     spec = parse_group(live)
-    bootstrap = bootstrap_of(spec, key.namespace, cache)
-    login = await logins.of(key.namespace, spec)
-    cluster = where(bootstrap, login)
+    reached = await own_clusters.reach(
+        key.namespace, spec.cluster_ref.name if spec.cluster_ref else None, spec.access,
+        bootstrap=spec.bootstrap_servers,
+    )  # fmt: skip
+    spec = dataclasses.replace(spec, tls=reached.clients.tls)
+    cluster = reached.where
     group: ObservedGroup | Unknown
     if isinstance(cluster, Unknown):
         group = cluster
     else:
         group = await kafka.group(bootstrap=cluster, group_id=spec.group_id, topics=spec.topics)
-        logins.distrust(key.namespace, spec, group)
+        logins.distrust(key.namespace, reached.asked_as, group)
         if isinstance(group, ObservedGroup) and spec.cluster_ref is not None:
             group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
     # After the coordinator's answer: a pod that came back in between must not be taken for gone.
@@ -61,8 +65,9 @@ async def observe_group(
     return GroupWorld(
         owner=owner,
         spec=spec,
-        bootstrap=bootstrap,
-        login=login,
+        bootstrap=reached.bootstrap,
+        asked_at=reached.asked_at,
+        login=reached.login,
         statefulset=seen.statefulset if ref else owned_statefulset(key, owner.uid, cache, cache.pods(key)),
         children=cache.children(key, owner.uid),
         group=group,
@@ -75,13 +80,6 @@ async def observe_group(
     )
 
 
-def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown:
-    """`bootstrapServers`, or the address in the CoordinatorCluster's status."""
-    if spec.cluster_ref is None:
-        return spec.bootstrap_servers or Unknown(reason="ClusterNotFound", message="no bootstrap servers are given")
-    return cache.bootstrap_of(namespace, spec.cluster_ref.name)
-
-
 async def _with_facts(
     group: ObservedGroup, spec: GroupSpec, namespace: str, cache: Cache, tokens: Tokens, admin: Admin
 ) -> ObservedGroup:
@@ -92,7 +90,8 @@ async def _with_facts(
         return group
     key = OwnerKey(CLUSTER.kind, namespace, name)
     statefulset = owned_statefulset(key, cluster["metadata"]["uid"], cache, cache.pods(key))
-    hosts = {naming.ordinal_of(pod): host for pod, host in hosts_of(statefulset).items()}
+    trust = await tokens.trust_of_cluster(namespace, name) if speaks_tls(statefulset) else None
+    hosts = {naming.ordinal_of(pod): host for pod, host in hosts_of(key, statefulset, trust or "").items()}
     if not hosts:
         return group
     token = await tokens.of_cluster(namespace, name)

@@ -4,6 +4,7 @@ Few requests a pass: one or two to the cluster for a topic, one for each of cred
 has; for a user one to the API server for each of its Secrets. None are sent for the younger of two objects of one name.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +21,8 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.kafka_actions import version_of
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.logins import Logins
+from muster_operator.runtime.own_clusters import OwnClusters, Reached
 from muster_operator.world.kafka_object import SecretView, TopicView, TopicWorld, UserView, UserWorld
-from muster_operator.world.login import Login, Where, where
 from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
@@ -29,22 +30,26 @@ _NOT_ASKED = Unknown(reason="NotObserved", message="it was not asked")
 
 
 class KafkaObjects:
-    def __init__(self, *, kube: Kube, kafka: Kafka, cache: Cache, clock: Clock, logins: Logins) -> None:
+    def __init__(
+        self, *, kube: Kube, kafka: Kafka, cache: Cache, clock: Clock, logins: Logins, own_clusters: OwnClusters
+    ) -> None:
         self._kube, self._kafka, self._cache, self._clock, self._logins = kube, kafka, cache, clock, logins
+        self._own_clusters = own_clusters
 
     async def topic(self, key: OwnerKey, live: Object) -> TopicWorld:
         """Raises InvalidObject, Transient or Refused."""
         spec = parse_topic(live)
         name = spec.topic_name or key.name
         elder = namesake_elder_of(live, self._cache.namesakes(live))
-        bootstrap, cluster, _ = await self._reach(key, spec)
+        reached = await self._reach(key, spec)
+        cluster = reached.where
         topic: TopicView | Unknown | None = _NOT_ASKED
         if elder is None and not isinstance(cluster, Unknown):
             topic = await self._kafka.topic(where=cluster, name=name)
-            self._logins.distrust(key.namespace, spec.access, topic)
+            self._logins.distrust(key.namespace, reached.asked_as, topic)
         return TopicWorld(
-            owner=owner_view(live), spec=spec, name=name, bootstrap=bootstrap, where=cluster, topic=topic, elder=elder,
-            cluster_gone=await self._gone(key, spec, live), now_ms=self._clock.wall_ms(),
+            owner=owner_view(live), spec=spec, name=name, bootstrap=reached.bootstrap, where=cluster, topic=topic,
+            elder=elder, cluster_gone=await self._gone(key, spec, live), now_ms=self._clock.wall_ms(),
         )  # fmt: skip
 
     async def user(self, key: OwnerKey, live: Object) -> UserWorld:
@@ -52,7 +57,9 @@ class KafkaObjects:
         spec, owner = parse_user(live), owner_view(live)
         name = user_name(spec, key.name)
         elder = namesake_elder_of(live, self._cache.namesakes(live))
-        bootstrap, cluster, login = await self._reach(key, spec)
+        reached = await self._reach(key, spec, spec.authentication.type)
+        cluster = reached.where
+        authorities = await self._own_clusters.authorities(key.namespace, reached.clients)
         status = owner.status
         user: UserView | Unknown = _NOT_ASKED
         if elder is None and not isinstance(cluster, Unknown):
@@ -62,29 +69,24 @@ class KafkaObjects:
                 acls=bool(spec.acls or status.get("acls")),
                 quotas=bool(spec.quotas.by_key or status.get("quotas")),
             )  # fmt: skip
-            self._logins.distrust(key.namespace, spec.access, user)
+            self._logins.distrust(key.namespace, reached.asked_as, user)
         source = spec.authentication.password_secret
         own = secret_name(spec, key.name)
         lives = not owner.deleting
         return UserWorld(
-            owner=owner, spec=spec, name=name, bootstrap=bootstrap, where=cluster, user=user, elder=elder,
+            owner=owner, spec=dataclasses.replace(spec, tls=reached.clients.tls), name=name,
+            bootstrap=reached.bootstrap, where=cluster, user=user, elder=elder,
             cluster_gone=await self._gone(key, spec, live), now_ms=self._clock.wall_ms(),
             secret=await self._secret(key.namespace, own, owner.uid) if own and lives else None,
             password=await self._secret(key.namespace, source.name, owner.uid) if source and lives else None,
-            authorities=login.ca if isinstance(login, Login) else "",
+            authorities=authorities,
         )  # fmt: skip
 
-    async def _reach(
-        self, key: OwnerKey, spec: TopicSpec | UserSpec
-    ) -> tuple[str | Unknown, Where | Unknown, Login | Unknown | None]:
-        bootstrap = self._bootstrap(key, spec)
-        login = await self._logins.of(key.namespace, spec.access)
-        return bootstrap, where(bootstrap, login), login
-
-    def _bootstrap(self, key: OwnerKey, spec: TopicSpec | UserSpec) -> str | Unknown:
-        if spec.cluster_ref is None:
-            return spec.bootstrap_servers or Unknown(reason="ClusterNotFound", message="no bootstrap servers are given")
-        return self._cache.bootstrap_of(key.namespace, spec.cluster_ref.name)
+    async def _reach(self, key: OwnerKey, spec: TopicSpec | UserSpec, kind: str | None = None) -> Reached:
+        return await self._own_clusters.reach(
+            key.namespace, spec.cluster_ref.name if spec.cluster_ref else None, spec.access,
+            bootstrap=spec.bootstrap_servers, kind=kind,
+        )  # fmt: skip
 
     async def _gone(self, key: OwnerKey, spec: TopicSpec | UserSpec, live: Object) -> bool:
         """The API server itself says that the CoordinatorCluster does not exist. Asked only when it decides something:

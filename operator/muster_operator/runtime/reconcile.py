@@ -55,6 +55,7 @@ from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
 from muster_operator.runtime.observe_kafka_object import KafkaObjects
+from muster_operator.runtime.own_clusters import OwnClusters
 from muster_operator.runtime.recorder import Recorder
 from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.report import Reporter
@@ -118,7 +119,10 @@ class Reconciler:
         self._recorder = recorder
         self._tokens = Tokens(kube, clock)
         self._logins = Logins(kube, clock)
-        self._kafka_objects = KafkaObjects(kube=kube, kafka=kafka, cache=cache, clock=clock, logins=self._logins)
+        self._own_clusters = OwnClusters(cache, self._logins)
+        self._kafka_objects = KafkaObjects(
+            kube=kube, kafka=kafka, cache=cache, clock=clock, logins=self._logins, own_clusters=self._own_clusters
+        )
         self._referenced = Referenced(kube, clock)
         self._settings = settings
         self._settled = Settled()
@@ -216,7 +220,7 @@ class Reconciler:
             return kept, dataclasses.replace(target, bootstrap=reached, deleting=kept.owner.deleting)
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
-            clock=self._clock, referenced=self._referenced, logins=self._logins,
+            clock=self._clock, referenced=self._referenced, logins=self._logins, own_clusters=self._own_clusters,
         )  # fmt: skip
         self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
         self._farewells.saw(one.key, world)

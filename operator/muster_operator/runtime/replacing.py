@@ -14,6 +14,7 @@ from muster_operator.limits import BACKOFF_FIRST_MS, BACKOFF_MAX_MS, REFUSED_REP
 from muster_operator.plan.actions import Decommission, DeleteClaim, ReplaceReplica
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.metrics import Metrics
+from muster_operator.world.admin_at import AdminAt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Replacing:
         self._kube, self._admin, self._clock, self._metrics = kube, admin, clock, metrics
         self._refusals: dict[str, _Refusal] = {}  # by folder, claim, or who leaves; at most REFUSED_REPLACEMENTS_MAX
 
-    async def replace(self, action: ReplaceReplica, *, hosts: dict[int, str], token: str) -> OperatorError | None:
+    async def replace(self, action: ReplaceReplica, *, hosts: dict[int, AdminAt], token: str) -> OperatorError | None:
         """None: the folder is gone for good, now or before. Or the refusal, which may be a remembered one."""
 
         async def ask() -> bool:
@@ -42,7 +43,7 @@ class Replacing:
         return found if isinstance(found, OperatorError) else None
 
     async def decommission(
-        self, action: Decommission, *, owner: str, hosts: Sequence[str], token: str
+        self, action: Decommission, *, owner: str, hosts: Sequence[AdminAt], token: str
     ) -> OperatorError | None:
         """None: it is marked as wanted, now or before, or has left. Or the refusal, which may be a remembered one."""
 

@@ -60,7 +60,8 @@ class GroupWorld:
     owner: OwnerView
     spec: GroupSpec
     bootstrap: str | Unknown
-    """From `clusterRef` (Unknown with reason ClusterNotFound or ClusterNotReady) or `bootstrapServers`."""
+    """From `clusterRef` (Unknown with reason ClusterNotFound or ClusterNotReady) or `bootstrapServers`: the pods get
+    it."""
     statefulset: StatefulSetView | Unknown | None
     """The consumers' StatefulSet: the operator's own (`template`) or the one in `workloadRef`. None: there is none
     (yet), or the object only observes."""
@@ -73,13 +74,15 @@ class GroupWorld:
     """The workload in `workloadRef`; None: there is no `workloadRef`."""
     workload_elder: str | None = None
     """`namespace/name` of an older ConsumerGroup that refers to the same workload and alone may scale it."""
+    asked_at: str | Unknown | None = None
+    """Where the operator asks, which may be another listener of a cluster of ours; None: at `bootstrap`."""
     login: Login | Unknown | None = None
     """Of the operator's own look; None: the cluster is open. Pods get it by reference, never from here."""
 
     @property
     def where(self) -> Where | Unknown:
         """The group's cluster, as it is asked."""
-        return where(self.bootstrap, self.login)
+        return where(self.bootstrap if self.asked_at is None else self.asked_at, self.login)
 
     @property
     def pods(self) -> tuple[PodView, ...]:

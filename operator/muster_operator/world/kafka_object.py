@@ -95,8 +95,8 @@ class UserWorld(KafkaObjectWorld):
     """The user's Secret; None: there is none."""
     password: SecretView | Unknown | None
     """`passwordSecret`; None: it is not named."""
-    authorities: str = ""
-    """`tls.caSecret`, which clients of the user have to trust; certificates, nothing secret."""
+    authorities: str | Unknown = ""
+    """`tls.caSecret`, or those of a cluster of ours, which clients of the user have to trust; nothing secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.errors import OperatorError, Refused
+from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
 from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 from muster_operator.world.login import Where
@@ -33,6 +34,8 @@ class FakeAdmin:
         """uids of drained pods: a new pod of the name is not drained."""
         self.journal: list[str] = []
         self.tokens: set[str] = set()
+        self.asked_at: dict[str, AdminAt] = {}
+        """Pod → where it was asked the last time."""
         self.versions: dict[str, str] = {}
         """Image → release that its pods say they are; else 0.1.0."""
         self.feature_level = 2
@@ -49,15 +52,16 @@ class FakeAdmin:
             (live for (kind, _, name), live in self._kube.objects.items() if (kind, name) == ("Pod", pod)), None
         )
 
-    def _at(self, host: str) -> str:
-        address = host.rpartition(":")[0]
+    def _at(self, host: AdminAt) -> str:
+        address = str(host).rpartition(":")[0]
         for (kind, _, name), live in self._kube.objects.items():
             if kind == "Pod" and (live.get("status") or {}).get("podIP") == address:
                 return name
         raise AssertionError(f"nobody lives at {host}")
 
-    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown:
+    async def replica(self, *, host: AdminAt, pod: str, token: str) -> ReplicaView | Unknown:
         self.tokens.add(token)
+        self.asked_at[pod] = host
         live = self._pod(pod)
         if live is None or self._at(host) != pod or live["status"]["phase"] != "Running":
             return Unknown(reason="ReplicaUnreachable", message=f"{pod} does not answer")
@@ -108,7 +112,7 @@ class FakeAdmin:
                 return self.folders.setdefault(live["metadata"]["uid"], f"{len(self.folders) + 1:032x}")
         return None
 
-    async def replace(self, *, hosts: Mapping[int, str], token: str, first: int, broker: int, folder: str) -> None:
+    async def replace(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, broker: int, folder: str) -> None:
         self.journal.append(f"replace {broker} {folder}")
         if self.refusal is not None:
             raise self.refusal
@@ -121,7 +125,7 @@ class FakeAdmin:
         self.gone.add(folder)
         seats[broker] = Seat(folder=None, binding=seat.binding + 1)
 
-    async def decommission(self, *, hosts: Sequence[str], token: str, broker: int, departing: bool) -> None:
+    async def decommission(self, *, hosts: Sequence[AdminAt], token: str, broker: int, departing: bool) -> None:
         self.journal.append(f"{'leave' if departing else 'stay'} {broker}")
         if self.refusal is not None:
             raise self.refusal
@@ -135,10 +139,10 @@ class FakeAdmin:
         if seat.folder is not None:
             self.gone.add(seat.folder)
 
-    async def moves(self, *, host: str, token: str) -> MovesView | Unknown:
+    async def moves(self, *, host: AdminAt, token: str) -> MovesView | Unknown:
         return MovesView(moving=2, paused=False, stuck=())
 
-    async def drain(self, *, host: str, token: str) -> None:
+    async def drain(self, *, host: AdminAt, token: str) -> None:
         pod = self._at(host)
         self.journal.append(f"drain {pod}")
         self.drained.add(self._pod(pod)["metadata"]["uid"])
@@ -148,13 +152,13 @@ class FakeAdmin:
             if leader == broker and heirs:
                 self.leaders[group] = heirs[group % len(heirs)]
 
-    async def undrain(self, *, host: str, token: str) -> None:
+    async def undrain(self, *, host: AdminAt, token: str) -> None:
         pod = self._at(host)
         self.journal.append(f"undrain {pod}")
         self.drained.discard(self._pod(pod)["metadata"]["uid"])
 
     async def group_facts(
-        self, *, hosts: Mapping[int, str], token: str, group_id: str
+        self, *, hosts: Mapping[int, AdminAt], token: str, group_id: str
     ) -> tuple[int | None, int | None, str | None] | Unknown:
         return Unknown(reason="GroupNotFound", message="none here")
 

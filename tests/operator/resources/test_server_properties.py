@@ -175,3 +175,10 @@ def test_the_operators_user_is_made_before_the_coordinator_starts_and_its_passwo
     assert not [item for item in pod["containers"][0]["env"] if item["name"] == "OPERATOR_PASSWORD"]
     assert {item["name"] for item in first["volumeMounts"]} == {"data", "config", "tmp"}
     assert "initContainers" not in one(cluster_children(cluster_spec()), "StatefulSet")["spec"]["template"]["spec"]
+
+
+def test_own_ports_over_tls_are_read_by_the_coordinators_own_parser() -> None:
+    read = settings(1, admin={"tls": True}, probes={"tls": True})
+    assert (read.admin_tls, read.probe_tls) == (True, True)
+    assert read.tls("ADMIN").keystore_chain == "/etc/muster-tls/admin/tls.crt"
+    assert read.tls("PROBE").keystore_key == "/etc/muster-tls/probe/tls.key"

@@ -6,6 +6,7 @@ from typing import Any
 
 from muster_operator.runtime.observe_certificates import text_of
 from muster_operator.runtime.x509 import new_authority, new_certificate, read_certificates
+from muster_operator.world.admin_at import SecuredAdmin
 
 from tests.operator.fakes.bench import World, cluster, run
 from tests.operator.runtime.test_crashes import settled
@@ -171,6 +172,37 @@ def test_cert_manager_is_asked_and_its_secret_is_waited_for() -> None:
         world.clock.epoch_ms += 85 * 24 * HOUR_MS
         await world.run(700_000)
         assert told(world)[:2] == ("True", "CertificateExpiring")
+        return world
+
+    of(scene)
+
+
+def test_the_admin_api_is_asked_by_https_pod_by_pod_as_each_speaks_it() -> None:
+    async def scene() -> World:
+        world = await made(listeners=[LISTENER], authorization=None)
+        assert all(isinstance(one, str) for one in world.admin.asked_at.values())
+        plain = uids(world)
+        world.fake.edit(
+            "CoordinatorCluster", "ns", "c",
+            lambda live: live["spec"].update(admin={"tls": True}, probes={"tls": True}),
+        )  # fmt: skip
+        both = False
+        for _ in range(120):
+            await world.run(5_000)
+            spoken = {isinstance(one, SecuredAdmin) for one in world.admin.asked_at.values()}
+            both = both or len(spoken) == 2
+        assert both, "while it rolls, some speak it and some do not"
+        assert not set(uids(world).values()) & set(plain.values())
+        for pod, at in world.admin.asked_at.items():
+            assert isinstance(at, SecuredAdmin)
+            assert (at.name, at.ca) == (f"{pod}.c-peers.ns.svc", text(world, TRUST, "ca.crt").strip())
+        (leaf,) = read_certificates(text(world, LEAF, "tls.crt"))
+        assert "*.c-peers.ns.svc" in leaf.names
+        pod = next(one for (kind, _, _), one in world.fake.objects.items() if kind == "Pod")
+        container = pod["spec"]["containers"][0]
+        assert {container[one]["httpGet"]["scheme"] for one in container if one.endswith("Probe")} == {"HTTPS"}
+        status = world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
+        assert {one["type"]: one["status"] for one in status["conditions"]}["Ready"] == "True"
         return world
 
     of(scene)
