@@ -8,10 +8,11 @@ import base64
 import hashlib
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from e2e.commit_load import KafkaPython, Librdkafka, committing
+from e2e.commit_load import TOPIC, KafkaPython, Librdkafka, committing
 from e2e.fleet import Cluster, condition, until
 from e2e.node.client import Client
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 REPLICAS = 3
 KUBELET_S = 240.0
 """A Secret's file in a pod is brought up to date within two minutes; a busy node takes longer."""
-SECURED = {
+SECURED: dict[str, Any] = {
     "offsetsPartitions": 3,
     "listeners": [
         {"name": "secure", "type": "internal", "port": 9092, "tls": {}, "authentication": {"type": "scram-sha-512"}}
@@ -34,9 +35,9 @@ def secret(client: Client, name: str, key: str) -> str:
     return base64.b64decode(client.read("secret", name)["data"][key]).decode()
 
 
-def secured(client: Client, folder: Path) -> Cluster:
+def secured(client: Client, folder: Path, spec: dict[str, Any] = SECURED) -> Cluster:
     """Ready, with what its clients need: the CA and the operator's own user, as an administrator may read them."""
-    Cluster.create(client, **SECURED).ready()
+    Cluster.create(client, **spec).ready()
     trust = folder / "ca.crt"
     trust.write_text(secret(client, "main-cluster-ca-cert", "ca.crt"))
     access = {
@@ -110,3 +111,94 @@ def test_another_ca_under_load(operator: Client, namespace: Client, tmp_path: Pa
         load.check()
     with committing(cluster, "load-new-ca", (Librdkafka,), cluster.access) as load:
         load.check()
+
+
+PARTNERS = {
+    "name": "partners", "type": "nodePort", "port": 9095, "nodePortBase": 31770, "tls": {},
+    "authentication": {"type": "tls"},
+}  # fmt: skip
+RIGHTS = [
+    {"resource": {"type": "topic", "name": TOPIC}, "operations": ["Read", "Describe"]},
+    {"resource": {"type": "group", "name": "load-", "patternType": "prefixed"}, "operations": ["Read"]},
+]
+
+
+def object_of(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """Of the cluster, without a word about TLS or logins."""
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": "main"}, **spec},
+    }
+
+
+def partner(client: Client, folder: Path) -> dict[str, str]:
+    """What the User's Secret has, as a partner outside sets it."""
+    folder.mkdir(exist_ok=True)
+    for key in ("ca.crt", "tls.crt", "tls.key"):
+        (folder / key).write_text(secret(client, "partner", key))
+    return {
+        "bootstrap.servers": secret(client, "partner", "bootstrap.servers"),
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(folder / "ca.crt"),
+        "ssl.certificate.location": str(folder / "tls.crt"),
+        "ssl.key.location": str(folder / "tls.key"),
+    }
+
+
+def modes(cluster: Cluster) -> set[str]:
+    """How the pods dial their peers, and what each accepts besides."""
+    pods = cluster.pods().values()
+    return {pod["metadata"].get("annotations", {}).get("muster.dev/peer-security", "none") for pod in pods}
+
+
+def test_a_partner_by_certificate_while_open_peers_are_closed(
+    operator: Client, namespace: Client, tmp_path: Path
+) -> None:
+    """From outside, by the certificate of a User's Secret alone; the peers' change is two roll-outs under its load;
+    then a certificate of another CA. Topic, User and ConsumerGroup of the closed cluster name no Secret."""
+    spec = {**SECURED, "listeners": [*SECURED["listeners"], PARTNERS], "peers": {"security": "none"}}
+    admin = secured(namespace, tmp_path, spec)
+    assert modes(admin) == {"none"}
+    uids = {name: pod["metadata"]["uid"] for name, pod in admin.pods().items()}
+    namespace.apply(
+        object_of("Topic", TOPIC, partitions=2),
+        object_of("User", "partner", authentication={"type": "tls"}, acls=RIGHTS),
+        object_of("ConsumerGroup", "seen", groupId="load-partner-0", topics=[TOPIC]),
+    )
+    for words in (f"mt/{TOPIC}", "mu/partner"):
+        namespace.kubectl("wait", "--for=condition=Ready", words, "--timeout=120s", timeout_s=130)
+    assert condition(namespace.read("mu", "partner"), "CredentialsReady")["reason"] == "CertificateIssued"
+    first = partner(namespace, tmp_path / "first")
+    assert all(address.startswith("10.77.") for address in first["bootstrap.servers"].split(",")), first
+    with committing(admin, "load-partner", (Librdkafka, Librdkafka), first) as load:
+
+        def seen() -> bool:
+            status = namespace.read("cg", "seen").get("status", {})
+            return status.get("state") == "Stable" and "generation" in status and status.get("memberCount") == 1
+
+        until("the group's members and generation", seen, 60)
+        namespace.kubectl("patch", "cc/main", "--type=merge", "--patch", '{"spec":{"peers":{"security":"secret"}}}')
+        until("closed peers", lambda: modes(admin) == {"secret"}, 600, every=1.0)
+        admin.ready()
+        assert not {pod["metadata"]["uid"] for pod in admin.pods().values()} & set(uids.values())
+        load.check()
+    before = secret(namespace, "partner", "tls.crt")
+    namespace.kubectl("annotate", "cc/main", "muster.dev/rotate-ca=now")
+    until(
+        "a certificate of the next CA", lambda: secret(namespace, "partner", "tls.crt") != before, 180 + 300, every=2.0
+    )
+    until("every pod trusts it", lambda: secret(namespace, "main-clients-ca-cert", "ca.crt").count("BEGIN") == 2, 60)
+    second = partner(namespace, tmp_path / "second")
+    with committing(admin, "load-partner-again", (Librdkafka,), second) as load:
+        load.check()
+
+
+def test_admin_api_and_probes_by_https(operator: Client, namespace: Client) -> None:
+    """The kubelet's probes and the operator's questions; a token in the clear is taken by nobody."""
+    one = Cluster.create(namespace, replicas=1, offsetsPartitions=1, admin={"tls": True}, probes={"tls": True}).ready()
+    status = one.read()["status"]
+    assert (status["brokers"], status["voters"]) == (1, 1), "told by the admin API alone"
+    assert status["clusterId"]
+    assert one.admin(0, "/v1/status") == (0, {})

@@ -255,6 +255,7 @@ class Reason(Word):
     NO_AUTHORIZER = "NoAuthorizer", "There are `acls`, and the cluster has no authorizer that could keep them."
     CLUSTER_REFUSES = "ClusterRefuses", "The cluster refuses a change; the message has its own words."
     CREDENTIALS_SET = "CredentialsSet", "The cluster has been given the password in the Secret."
+    CERTIFICATE_ISSUED = "CertificateIssued", "The user's Secret has a certificate of the operator's CA of clients."
     CERTIFICATE_YOURS = "CertificateYours", "The certificate of this user is yours to issue; the message says for whom."
 
     # Causes of a rebalance, as far as known.

@@ -49,7 +49,8 @@ class UserAuthentication:
 
     type: str = spec_field(
         choice("scram-sha-512", "scram-sha-256", "tls"),
-        "How the user shows who it is. tls: by a client certificate that is yours to issue.",
+        "How the user shows who it is. tls: by a client certificate, which the operator issues for a cluster of its own"
+        " that trusts its CA of clients; of any other cluster it is yours to issue.",
         default="scram-sha-512",
     )
     password_secret: PasswordSecret | None = spec_field(
@@ -156,7 +157,7 @@ class UserSpec:
     secret_name: str | None = spec_field(
         SECRET_NAME,
         "The Secret with the user's credentials and client settings, made by the operator. Absent: `metadata.name`."
-        " None is made for type tls.",
+        " None is made for a user of type tls whose certificate is yours to issue.",
     )
     deletion_policy: str = spec_field(
         POLICY,

@@ -241,9 +241,23 @@ class ChangeKafka:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCertificate:
+    """The certificate of a User, of the CA in Secret `authority`."""
+
+    authority: str
+    authority_owner: str
+    """uid of the CA's owner."""
+    subject: str
+    """As RFC 4514 writes it."""
+    days: int
+    fresh: bool
+    """False: the Secret has one that is good, and keeps it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteUserSecret:
     """The Secret of a User with its credentials and client settings. Its password is the one that it has, one of
-    `password`, or a new random one; a plan never contains it."""
+    `password`, or a new random one; a plan never contains it. With `certificate` it has none."""
 
     name: str
     settings: ClientSettings
@@ -252,6 +266,7 @@ class WriteUserSecret:
     owner_reference: Mapping[str, Any]
     password: PasswordFrom | None
     """A Secret of the user's own."""
+    certificate: ClientCertificate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,17 +17,20 @@ from muster_operator.naming import USER, labels
 from muster_operator.plan.actions import (
     Action,
     ChangeKafka,
+    ClientCertificate,
     DeleteUserSecret,
     PasswordFrom,
     Plan,
     SetFinalizer,
     WriteUserSecret,
 )
-from muster_operator.plan.conditions import Finding, finding
+from muster_operator.plan.certificates import renewal_ms
+from muster_operator.plan.conditions import Finding, finding, timestamp
 from muster_operator.plan.kafka_object import Judgement, as_plan, guarded, has_finalizer, not_known, released, shared
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.resources.owned import owner_reference
 from muster_operator.resources.user_secret import ClientSettings, settings_hash
+from muster_operator.world.certificates import AuthorityView, Damaged
 from muster_operator.world.kafka_object import (
     Acl,
     AddAcls,
@@ -44,6 +47,7 @@ from muster_operator.world.views import Unknown
 LABEL_LENGTH_MAX = 63
 """Kubernetes' bound of a label's value; names of Users may be longer."""
 PASSWORD_KEY = "password"
+DAY_MS = 86_400_000
 
 
 def plan_user(world: UserWorld, settings: PlanSettings) -> Plan:
@@ -57,7 +61,7 @@ def judge(world: UserWorld) -> Judgement:
         return _ending(world)
     if world.elder is not None:
         return shared(world, f"user {world.name}")
-    for answer in (world.where, world.user, world.secret, world.password, world.authorities):
+    for answer in (world.where, world.user, world.secret, world.password, world.authorities, world.authority):
         if isinstance(answer, Unknown):
             return not_known(answer)
     assert isinstance(world.user, UserView)
@@ -91,9 +95,9 @@ def user_name(spec: UserSpec, object_name: str) -> str:
     return f"CN={object_name}" if spec.authentication.type == "tls" else object_name
 
 
-def secret_name(spec: UserSpec, object_name: str) -> str | None:
-    """None: the user has no Secret."""
-    return (spec.secret_name or object_name) if spec.authentication.mechanism else None
+def secret_name(spec: UserSpec, object_name: str, *, issued: bool = False) -> str | None:
+    """None: the user has no Secret. `issued`: the operator issues its certificate."""
+    return (spec.secret_name or object_name) if spec.authentication.mechanism or issued else None
 
 
 def principal_of(world: UserWorld) -> str:
@@ -120,10 +124,12 @@ def wanted_acls(spec: UserSpec) -> tuple[Acl, ...]:
 def client_settings(world: UserWorld) -> ClientSettings:
     assert isinstance(world.bootstrap, str), "an address is known when a Secret is planned"
     assert isinstance(world.authorities, str), "and whom to trust"
+    mechanism = world.spec.authentication.mechanism
+    transport = "SSL" if world.spec.tls is not None else "PLAINTEXT"
     return ClientSettings(
         bootstrap=world.bootstrap,
-        protocol="SASL_SSL" if world.spec.tls is not None else "SASL_PLAINTEXT",
-        mechanism=world.spec.authentication.mechanism,
+        protocol=f"SASL_{transport}" if mechanism else transport,
+        mechanism=mechanism,
         username=world.name,
         authorities=world.authorities,
     )
@@ -137,6 +143,8 @@ def _trouble(world: UserWorld, user: UserView) -> tuple[Reason, str] | None:
         return Reason.NAME_TAKEN, message
     if spec.authentication.password_secret is not None and world.password is None:
         return Reason.SECRET_NOT_FOUND, f"there is no Secret {spec.authentication.password_secret.name}"
+    if isinstance(world.authority, Damaged):
+        return Reason.SECRET_UNUSABLE, f"Secret {world.authority.name}: {world.authority.problem}"
     mechanism = spec.authentication.mechanism
     foreign = mechanism in user.mechanisms and world.owner.status.get("mechanism") != mechanism
     if foreign and not world.owner.adopts:
@@ -148,24 +156,45 @@ def _trouble(world: UserWorld, user: UserView) -> tuple[Reason, str] | None:
 
 
 def _secret(world: UserWorld) -> WriteUserSecret | None:
-    name = secret_name(world.spec, world.owner.name)
+    name = _secret_name(world)
     if name is None:
         return None
+    certificate = _certificate(world)
     settings = client_settings(world)
     source = _password_from(world)
     wanted = settings_hash(settings, source.version if source is not None else "")
-    if isinstance(world.secret, SecretView) and world.secret.settings_hash == wanted:
+    as_made = isinstance(world.secret, SecretView) and world.secret.settings_hash == wanted
+    if as_made and (certificate is None or not certificate.fresh):
         return None
     return WriteUserSecret(
         name=name, settings=settings, settings_hash=wanted,
         labels=labels(component=USER, instance=world.owner.name[:LABEL_LENGTH_MAX].rstrip(".-")),
-        owner_reference=owner_reference(world.owner, "User"), password=source,
+        owner_reference=owner_reference(world.owner, "User"), password=source, certificate=certificate,
+    )  # fmt: skip
+
+
+def _secret_name(world: UserWorld) -> str | None:
+    return secret_name(world.spec, world.owner.name, issued=world.authority is not None)
+
+
+def _certificate(world: UserWorld) -> ClientCertificate | None:
+    """None: the operator issues none. A fresh one at two thirds of its life, and at once when the CA is another one:
+    the one before is trusted until the last certificate of it has expired (`plan.certificates`)."""
+    authority = world.authority
+    if not isinstance(authority, AuthorityView):
+        return None
+    held = world.secret.certificate if isinstance(world.secret, SecretView) else None
+    good = held is not None and held.issuer_key_id == authority.issuing.key_id and world.now_ms < renewal_ms(held)
+    days_left = max(1, (authority.issuing.not_after_ms - world.now_ms) // DAY_MS)
+    return ClientCertificate(
+        authority=authority.secret.name, authority_owner=world.authority_owner, subject=world.name,
+        days=min(world.certificate_days, days_left), fresh=not good,
     )  # fmt: skip
 
 
 def _former_secret(world: UserWorld) -> tuple[Action, ...]:
     former = world.owner.status.get("secret")
-    if not former or former == secret_name(world.spec, world.owner.name):
+    if not former or former == _secret_name(world):
         return ()
     return (DeleteUserSecret(name=str(former)),)
 
@@ -226,7 +255,7 @@ def _fields(world: UserWorld, user: UserView) -> dict[str, Any]:
     """The status, with what is to be made recorded in it."""
     status, spec = world.owner.status, world.spec
     found: dict[str, Any] = {"principal": principal_of(world)}
-    name = secret_name(spec, world.owner.name)
+    name = _secret_name(world)
     if name is not None:
         found["secret"] = name
     mechanism, recorded = spec.authentication.mechanism, status.get("mechanism")
@@ -296,6 +325,8 @@ def _credentials(world: UserWorld) -> Finding:
     """CredentialsReady. It does not count for Ready where the credentials are a person's matter."""
     type_ = KafkaObjectCondition.CREDENTIALS_READY
     mechanism = world.spec.authentication.mechanism
+    if not mechanism and world.authority is not None:
+        return _issued(world)
     if not mechanism:
         message = f"issue a client certificate that the cluster takes for {principal_of(world)}"
         return finding(type_, False, Reason.CERTIFICATE_YOURS, message)
@@ -308,3 +339,14 @@ def _credentials(world: UserWorld) -> Finding:
             type_, True, Reason.CREDENTIALS_SET, f"the cluster has the password of Secret {status['secret']}"
         )
     return finding(type_, False, Reason.CHANGING, "Secret and cluster do not have the same password yet")
+
+
+def _issued(world: UserWorld) -> Finding:
+    type_ = KafkaObjectCondition.CREDENTIALS_READY
+    if world.elder is not None or isinstance(world.secret, Unknown) or isinstance(world.authority, Unknown):
+        return finding(type_, None, Reason.NOT_OBSERVED, "it could not be observed")
+    held = world.secret.certificate if isinstance(world.secret, SecretView) and world.secret.owned else None
+    if held is None or held.not_after_ms <= world.now_ms:
+        return finding(type_, False, Reason.CHANGING, f"no certificate is issued for {principal_of(world)} yet")
+    told = f"for {principal_of(world)} until {timestamp(held.not_after_ms)}, renewed by itself"
+    return finding(type_, True, Reason.CERTIFICATE_ISSUED, told)

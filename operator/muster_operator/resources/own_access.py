@@ -22,6 +22,13 @@ def clients_listener(spec: ClusterSpec, kind: str | None) -> Listener:
     return next((one for one in inner if one.authenticates_by == kind), inner[0])
 
 
+def users_listener(spec: ClusterSpec, kind: str) -> Listener:
+    """As `clients_listener`; where no internal one asks for such a login, the external one that clients are told of."""
+    found = clients_listener(spec, kind)
+    outside = spec.external_listeners[:1]
+    return outside[0] if found.authenticates_by != kind and outside and outside[0].authenticates_by == kind else found
+
+
 def operators_listener(spec: ClusterSpec) -> Listener:
     """With an authorizer one that asks for a password, by which the operator is a super user; else the first that
     wants no client certificate, of which the operator has none."""

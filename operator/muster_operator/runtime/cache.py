@@ -142,6 +142,14 @@ class Cache:
             return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {cluster} has no address yet")
         return str(address)
 
+    def external_of(self, namespace: str, cluster: str) -> str | Unknown:
+        """The addresses from outside in a CoordinatorCluster's status."""
+        live = self.get(CLUSTER, namespace, cluster) or {}
+        address = ((live.get("status") or {}).get("bootstrapServers") or {}).get("external")
+        if not address or address == "Unknown":
+            return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {cluster} has no address outside yet")
+        return str(address)
+
     def counts(self) -> dict[str, int]:
         """Kind → objects cached: a metric."""
         found: defaultdict[str, int] = defaultdict(int)

@@ -119,7 +119,7 @@ class Executor:
         self._kube = kube
         self._growth = ClaimGrowth(kube=kube, clock=clock, metrics=metrics)
         self._replacing = Replacing(kube=kube, admin=admin, clock=clock, metrics=metrics)
-        self._of_kafka = KafkaActions(kube=kube, kafka=kafka, rand=rand)
+        self._of_kafka = KafkaActions(kube=kube, kafka=kafka, rand=rand, clock=clock)
         self._secrets = OwnSecrets(kube, rand)
         self._certificates = CertificateWork(kube, clock)
         self._admin = admin

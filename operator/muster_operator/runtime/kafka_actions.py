@@ -13,14 +13,25 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from muster_operator import naming
+from muster_operator.api.client_access import CERTIFICATE_KEY, PRIVATE_KEY_KEY
 from muster_operator.errors import Conflict, Refused, Transient
 from muster_operator.kube.kinds import SECRET
 from muster_operator.kube.views import controller_uid
-from muster_operator.plan.actions import ChangeKafka, DeleteUserSecret, PasswordFrom, SetFinalizer, WriteUserSecret
+from muster_operator.plan.actions import (
+    ChangeKafka,
+    ClientCertificate,
+    DeleteUserSecret,
+    PasswordFrom,
+    SetFinalizer,
+    WriteUserSecret,
+)
 from muster_operator.plan.user import PASSWORD_KEY
-from muster_operator.ports import Kafka, Kube, Rand
+from muster_operator.ports import Clock, Kafka, Kube, Rand
 from muster_operator.resources import user_secret
 from muster_operator.runtime.keys import OwnerKey, api_version_of
+from muster_operator.runtime.observe_certificates import AUTHORITY_KEYS
+from muster_operator.runtime.own_secrets import check_ours, value_of
+from muster_operator.runtime.x509 import Issued, Unreadable, key_store, new_client_certificate
 from muster_operator.world.kafka_object import SetPassword
 from muster_operator.world.login import Where
 
@@ -28,8 +39,8 @@ Object = Mapping[str, Any]
 
 
 class KafkaActions:
-    def __init__(self, *, kube: Kube, kafka: Kafka, rand: Rand) -> None:
-        self._kube, self._kafka, self._rand = kube, kafka, rand
+    def __init__(self, *, kube: Kube, kafka: Kafka, rand: Rand, clock: Clock) -> None:
+        self._kube, self._kafka, self._rand, self._clock = kube, kafka, rand, clock
 
     async def set_finalizer(self, action: SetFinalizer, key: OwnerKey, uid: str) -> bool:
         """Under the resource version that was read: other finalizers are neither lost nor brought back."""
@@ -70,12 +81,15 @@ class KafkaActions:
         found = await self._secret(owner.namespace, action.name)
         if found is not None and controller_uid(found) != uid:
             raise Refused("NameTaken", f"Secret {action.name} exists and belongs to another owner")
-        if action.password is not None:
+        own, password = None, ""
+        if action.certificate is not None:
+            own = await self._certificate(action.certificate, found, owner.namespace)
+        elif action.password is not None:
             password = await self._password(action.password, owner.namespace)
         else:
             password = (found and _text(found, PASSWORD_KEY)) or self._rand.token()
         settings = action.settings
-        content = user_secret.data(settings, password, _truststore(settings.authorities))
+        content = user_secret.data(settings, password, _truststore(settings.authorities), own)
         await self._kube.apply(
             {
                 "apiVersion": SECRET.api_version,
@@ -92,6 +106,31 @@ class KafkaActions:
             }
         )
         return True
+
+    async def _certificate(
+        self, wanted: ClientCertificate, secret: Object | None, namespace: str
+    ) -> user_secret.OwnCertificate:
+        """A fresh one, or the one that `secret` has. Raises Conflict if there is none by now, Refused."""
+        if not wanted.fresh:
+            held = (_text(secret or {}, CERTIFICATE_KEY), _text(secret or {}, PRIVATE_KEY_KEY))
+            if not all(held):
+                raise Conflict("SecretChanged", "the certificate went away while its Secret was being written")
+            made = Issued(*(f"{one}\n" for one in held))
+        else:
+            live = await self._secret(namespace, wanted.authority)
+            if live is None:
+                raise Conflict("SecretGone", f"Secret {wanted.authority} was deleted while it was being used")
+            check_ours(live, wanted.authority_owner)
+            authority = Issued(*(value_of(live, key) for key in AUTHORITY_KEYS))
+            try:
+                made = new_client_certificate(authority, wanted.subject, now_ms=self._clock.wall_ms(), days=wanted.days)
+            except Unreadable as error:
+                raise Refused("SecretUnusable", f"no certificate of Secret {wanted.authority}: {error}") from None
+        try:
+            store = key_store(made, user_secret.TRUSTSTORE_PASSWORD)
+        except Unreadable as error:
+            raise Conflict("SecretChanged", f"the user's Secret changed: {error}") from None
+        return user_secret.OwnCertificate(certificate=made.certificate, key=made.key, keystore=store)
 
     async def delete_secret(self, action: DeleteUserSecret, owner: OwnerKey, uid: str) -> bool:
         found = await self._secret(owner.namespace, action.name)

@@ -75,7 +75,7 @@ async def observe_certificates(
     )
     for name in (name for name, needed in wanted if needed):
         if (found := await secrets.ours(name)) is not None:
-            authorities[name] = _authority(found)
+            authorities[name] = authority_view(found)
         public = naming.ca_certificates(name)
         if (found := await secrets.ours(public)) is not None:
             trusts[public] = _trust(found)
@@ -96,10 +96,10 @@ async def observe_certificates(
     )
 
 
-def _authority(found: Object) -> AuthorityView | Damaged:
+def authority_view(found: Object) -> AuthorityView | Damaged:
     ref = _ref(found)
     try:
-        issuing, following = (_pair(found, *keys) for keys in (AUTHORITY_KEYS, NEXT_KEYS))
+        issuing, following = (certificate_of(found, *keys) for keys in (AUTHORITY_KEYS, NEXT_KEYS))
         previous = _first(found, PREVIOUS_KEY)
     except Unreadable as error:
         return Damaged(name=ref.name, problem=str(error))
@@ -116,8 +116,8 @@ NEXT_KEYS = ("next.crt", "next.key")
 PREVIOUS_KEY = "previous.crt"
 
 
-def _pair(found: Object, certificate: str, key: str) -> CertificateView | None:
-    """None: it is not there. Raises Unreadable."""
+def certificate_of(found: Object, certificate: str, key: str) -> CertificateView | None:
+    """One whose key is beside it; None: it is not there. Raises Unreadable."""
     first = _first(found, certificate)
     if first is None:
         return None
@@ -157,7 +157,7 @@ def _trust(found: Object) -> TrustView | Damaged:
 def _leaf(found: Object) -> LeafView | Damaged:
     ref = _ref(found)
     try:
-        certificate = _pair(found, *AUTHORITY_KEYS)
+        certificate = certificate_of(found, *AUTHORITY_KEYS)
     except Unreadable as error:
         return Damaged(name=ref.name, problem=str(error))
     if certificate is None:
@@ -177,7 +177,7 @@ async def _given(
             name=name, listener=listener.name, problem=f"it does not exist{why if listener.issued else ''}"
         )
     try:
-        certificate = _pair(found, *AUTHORITY_KEYS)
+        certificate = certificate_of(found, *AUTHORITY_KEYS)
     except Unreadable as error:
         return GivenView(name=name, listener=listener.name, problem=str(error))
     if certificate is None:

@@ -6,7 +6,7 @@ has; for a user one to the API server for each of its Secrets. None are sent for
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster_operator import naming
 from muster_operator.api.topic import TopicSpec, parse_topic
@@ -21,11 +21,24 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.kafka_actions import version_of
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.logins import Logins
+from muster_operator.runtime.observe_certificates import AUTHORITY_KEYS, authority_view, certificate_of
 from muster_operator.runtime.own_clusters import OwnClusters, Reached
+from muster_operator.runtime.x509 import Unreadable
+from muster_operator.world.certificates import AuthorityView, CertificateView, Damaged
 from muster_operator.world.kafka_object import SecretView, TopicView, TopicWorld, UserView, UserWorld
 from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
+
+
+class _Issuing(NamedTuple):
+    """The CA of a user's certificate, its owner's uid, and how long certificates live."""
+
+    authority: AuthorityView | Damaged | Unknown | None = None
+    owner: str = ""
+    days: int = 0
+
+
 _NOT_ASKED = Unknown(reason="NotObserved", message="it was not asked")
 
 
@@ -71,7 +84,8 @@ class KafkaObjects:
             )  # fmt: skip
             self._logins.distrust(key.namespace, reached.asked_as, user)
         source = spec.authentication.password_secret
-        own = secret_name(spec, key.name)
+        issuing = await self._authority(key, spec)
+        own = secret_name(spec, key.name, issued=issuing.authority is not None)
         lives = not owner.deleting
         return UserWorld(
             owner=owner, spec=dataclasses.replace(spec, tls=reached.clients.tls), name=name,
@@ -79,8 +93,29 @@ class KafkaObjects:
             cluster_gone=await self._gone(key, spec, live), now_ms=self._clock.wall_ms(),
             secret=await self._secret(key.namespace, own, owner.uid) if own and lives else None,
             password=await self._secret(key.namespace, source.name, owner.uid) if source and lives else None,
-            authorities=authorities,
+            authorities=authorities, authority=issuing.authority, authority_owner=issuing.owner,
+            certificate_days=issuing.days,
         )  # fmt: skip
+
+    async def _authority(self, key: OwnerKey, spec: UserSpec) -> _Issuing:
+        """Of the user's certificate, if the operator issues it."""
+        if spec.authentication.type != "tls" or spec.cluster_ref is None:
+            return _Issuing()
+        found = self._own_clusters.clients_authority(key.namespace, spec.cluster_ref.name)
+        if found is None or isinstance(found, Unknown):
+            return _Issuing(found)
+        (uid, cluster), name = found, naming.clients_ca(spec.cluster_ref.name)
+        try:
+            live = await self._kube.get(
+                api_version=SECRET.api_version, kind=SECRET.kind, namespace=key.namespace, name=name
+            )
+        except OperatorError as error:
+            return _Issuing(Unknown(reason=error.reason, message=f"Secret {name}: {error.message}"))
+        if live is None:
+            return _Issuing(Unknown(reason="SecretNotFound", message=f"Secret {name} is not made yet"))
+        if controller_uid(live) != uid:
+            return _Issuing(Damaged(name=name, problem="it belongs to another owner"))
+        return _Issuing(authority_view(live), uid, cluster.certificates.certificate_days)
 
     async def _reach(self, key: OwnerKey, spec: TopicSpec | UserSpec, kind: str | None = None) -> Reached:
         return await self._own_clusters.reach(
@@ -116,4 +151,13 @@ class KafkaObjects:
             version=version_of(found),
             owned=controller_uid(found) == owner_uid,
             settings_hash=str(annotations.get(naming.SETTINGS_HASH_ANNOTATION) or ""),
+            certificate=_held(found),
         )
+
+
+def _held(secret: Object) -> CertificateView | None:
+    """What cannot be used is as good as none: the operator issues another one."""
+    try:
+        return certificate_of(secret, *AUTHORITY_KEYS)
+    except Unreadable:
+        return None

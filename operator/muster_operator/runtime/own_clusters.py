@@ -13,7 +13,7 @@ from muster_operator.api.cluster import ClusterSpec, Listener, parse_cluster
 from muster_operator.api.errors import InvalidObject
 from muster_operator.kube.kinds import CLUSTER
 from muster_operator.limits import OWN_CLUSTERS_MAX
-from muster_operator.resources.own_access import clients_listener, filled, operators_access, trusted
+from muster_operator.resources.own_access import clients_listener, filled, operators_access, trusted, users_listener
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.logins import Logins
 from muster_operator.world.login import Login, Where, where
@@ -64,13 +64,14 @@ class OwnClusters:
             return Reached(bootstrap=address, clients=given, asked_at=address, login=login, asked_as=given)
         listener, access = operators_access(cluster, spec, given)
         if kind is not None:
-            theirs = clients_listener(spec, kind)
+            theirs = users_listener(spec, kind)
             clients = Access(tls=trusted(cluster, theirs, given.tls), authentication=given.authentication)
         else:
             theirs = clients_listener(spec, given.authentication.type if given.authentication is not None else None)
             clients = filled(cluster, theirs, given)
+        told = self._cache.external_of(namespace, cluster) if theirs.type == "nodePort" else _at(address, theirs)
         return Reached(
-            bootstrap=_at(address, theirs), clients=clients, asked_at=_at(address, listener),
+            bootstrap=told, clients=clients, asked_at=_at(address, listener),
             login=await self._logins.of(namespace, access), asked_as=access,
         )  # fmt: skip
 
@@ -80,6 +81,13 @@ class OwnClusters:
         if isinstance(login, Unknown):
             return login
         return login.ca if login is not None else ""
+
+    def clients_authority(self, namespace: str, cluster: str) -> tuple[str, ClusterSpec] | Unknown | None:
+        """(uid of the CoordinatorCluster, its spec) if it trusts the operator's CA of clients; None: it does not."""
+        live, spec = self._cache.get(CLUSTER, namespace, cluster), self._spec(namespace, cluster)
+        if live is None or spec is None:
+            return Unknown(reason="ClusterNotFound", message=f"CoordinatorCluster {cluster} is not known")
+        return (str(live["metadata"]["uid"]), spec) if spec.has_clients_ca else None
 
     def _spec(self, namespace: str, cluster: str) -> ClusterSpec | None:
         """None: there is none, or it is one that this release does not understand."""

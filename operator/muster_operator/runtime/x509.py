@@ -18,10 +18,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
     load_pem_private_key,
+    pkcs12,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -61,6 +63,46 @@ def new_certificate(
     authority: Issued, common_name: str, *, hosts: Iterable[str], addresses: Iterable[str], now_ms: int, days: int
 ) -> Issued:
     """Raises `Unreadable` if the CA cannot be used."""
+    names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
+    names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return _issued(authority, _name(common_name), uses, names, now_ms, days)
+
+
+def new_client_certificate(authority: Issued, subject: str, *, now_ms: int, days: int) -> Issued:
+    """Of a user, who is named by the whole `subject` (RFC 4514): it dials and cannot serve. Raises `Unreadable`, also
+    for a subject that coordinators would read as another one."""
+    try:
+        name = x509.Name.from_rfc4514_string(subject)
+    except UNREADABLE:
+        name = x509.Name([])
+    if not subject or name.rfc4514_string() != subject:
+        raise Unreadable(f"{subject!r} is no subject of a certificate, such as CN=orders,O=Example (CN: 64 characters)")
+    return _issued(authority, name, [ExtendedKeyUsageOID.CLIENT_AUTH], [], now_ms, days)
+
+
+def key_store(own: Issued, password: str) -> bytes:
+    """PKCS#12 with key and certificate, as Java loads it. Raises `Unreadable`."""
+    try:
+        certificate = x509.load_pem_x509_certificate(own.certificate.encode())
+        key = load_pem_private_key(own.key.encode(), None)
+    except UNREADABLE:
+        raise Unreadable("certificate or key cannot be read") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Unreadable("the key is none of the operator's")
+    return pkcs12.serialize_key_and_certificates(
+        b"user", key, certificate, None, BestAvailableEncryption(password.encode())
+    )
+
+
+def _issued(
+    authority: Issued,
+    subject: x509.Name,
+    uses: list[x509.ObjectIdentifier],
+    names: list[x509.GeneralName],
+    now_ms: int,
+    days: int,
+) -> Issued:
     try:
         ca = x509.load_pem_x509_certificate(authority.certificate.encode())
         ca_key = load_pem_private_key(authority.key.encode(), None)
@@ -70,15 +112,11 @@ def new_certificate(
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
         raise Unreadable("the CA's key is not that of its certificate")
     key = ec.generate_private_key(ec.SECP256R1())
-    names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
-    names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
     builder = (
-        _dated(_name(common_name), ca.subject, key.public_key(), now_ms, days)
+        _dated(subject, ca.subject, key.public_key(), now_ms, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id), critical=False)
     )
     if names:

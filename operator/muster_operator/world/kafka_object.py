@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from muster_operator.api.topic import TopicSpec
 from muster_operator.api.user import UserSpec
+from muster_operator.world.certificates import AuthorityView, CertificateView, Damaged
 from muster_operator.world.login import Where
 from muster_operator.world.views import OwnerView, Unknown
 
@@ -62,6 +63,8 @@ class SecretView:
     """The User that is looked at controls it."""
     settings_hash: str
     """Annotation with the hash of what its content was made from; "" without one."""
+    certificate: CertificateView | None = None
+    """That of `tls.crt`, if `tls.key` is its key; None: there is none that can be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,12 @@ class UserWorld(KafkaObjectWorld):
     """The user's Secret; None: there is none."""
     password: SecretView | Unknown | None
     """`passwordSecret`; None: it is not named."""
+    authority: AuthorityView | Damaged | Unknown | None = None
+    """The operator's CA of clients, for a user that shows a certificate to a cluster of ours; None: its certificate is
+    somebody else's matter."""
+    authority_owner: str = ""
+    """uid of the CoordinatorCluster that has the CA."""
+    certificate_days: int = 0
     authorities: str | Unknown = ""
     """`tls.caSecret`, or those of a cluster of ours, which clients of the user have to trust; nothing secret."""
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from muster_coordinator.runtime.tls_files import read_material
+from muster_coordinator.runtime.tls_files import read_material, subject_of
 from muster_coordinator.security.certificates import problem_of
 from muster_coordinator.tls_settings import TlsKeys
 from muster_operator.runtime.clock import SystemClock
@@ -20,8 +20,10 @@ from muster_operator.runtime.x509 import (
     Issued,
     Unreadable,
     key_id_of,
+    key_store,
     new_authority,
     new_certificate,
+    new_client_certificate,
     read_certificates,
 )
 
@@ -34,16 +36,18 @@ def made(days: int = 90) -> tuple[Issued, Issued]:
     return ca, new_certificate(ca, "main", hosts=HOSTS, addresses=("10.0.0.1", "fd00::1"), now_ms=NOW_MS, days=days)
 
 
-def shake(server: Issued, ca: str, host: str, folder: Path, *, back: bool = False) -> None:
-    """A handshake in memory; `back`: the client shows the same certificate. Raises ssl.SSLError."""
+def shake(server: Issued, ca: str, host: str, folder: Path, *, back: Issued | None = None) -> None:
+    """A handshake in memory; `back`: the client shows this certificate. Raises ssl.SSLError."""
     (folder / "chain").write_text(server.certificate)
     (folder / "key").write_text(server.key)
     serving, dialling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cadata=ca)
     serving.load_cert_chain(folder / "chain", folder / "key")
-    if back:
+    if back is not None:
         serving.verify_mode = ssl.CERT_REQUIRED
         serving.load_verify_locations(cadata=ca)
-        dialling.load_cert_chain(folder / "chain", folder / "key")
+        (folder / "own-chain").write_text(back.certificate)
+        (folder / "own-key").write_text(back.key)
+        dialling.load_cert_chain(folder / "own-chain", folder / "own-key")
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         dialling.wrap_bio(to_client, to_server, server_hostname=host),
@@ -62,7 +66,7 @@ def shake(server: Issued, ca: str, host: str, folder: Path, *, back: bool = Fals
 @pytest.mark.parametrize("host", ["main-bootstrap.shop.svc", "main-7.main-peers.shop.svc", "10.0.0.1", "fd00::1"])
 def test_openssl_verifies_chain_and_name_both_ways(host: str, tmp_path: Path) -> None:
     ca, server = made()
-    shake(server, ca.certificate, host, tmp_path, back=True)
+    shake(server, ca.certificate, host, tmp_path, back=server)
 
 
 @pytest.mark.parametrize("host", ["main-7.other-peers.shop.svc", "a.main-7.main-peers.shop.svc", "10.0.0.2"])
@@ -91,6 +95,44 @@ def test_the_coordinators_judge_takes_it(tmp_path: Path) -> None:
     for now_ms, problem in ((NOW_MS, False), (NOW_MS + 91 * 86_400_000, True)):
         said = problem_of(material.chain, material.key, hosts=hosts, now_s=now_ms // 1000, issuers=material.trusted)
         assert (said is not None) == problem, said
+
+
+@pytest.mark.parametrize(
+    "subject", ["CN=orders", "CN=orders,OU=Sales,O=Example", "CN=a\\,b", "CN=Grün", "CN=" + "n" * 64, "O=Example"]
+)
+def test_a_users_certificate_names_it_as_the_coordinators_read_it(subject: str) -> None:
+    ca, _ = made()
+    one = new_client_certificate(ca, subject, now_ms=NOW_MS, days=90)
+    assert subject_of(ssl.PEM_cert_to_DER_cert(one.certificate)) == subject
+
+
+@pytest.mark.parametrize("subject", ["orders", "", "CN=" + "n" * 65, "CN=a, O=b", "CN=", "CN=a,", "C=Germany", "XX=a"])
+def test_what_names_nobody_is_refused_in_words(subject: str) -> None:
+    ca, _ = made()
+    with pytest.raises(Unreadable, match="is no subject of a certificate"):
+        new_client_certificate(ca, subject, now_ms=NOW_MS, days=90)
+
+
+def test_a_users_certificate_dials_and_does_not_serve(tmp_path: Path) -> None:
+    """As OpenSSL judges it, by the purposes that it has."""
+    ca, server = made()
+    one = new_client_certificate(ca, "CN=orders", now_ms=NOW_MS, days=90)
+    shake(server, ca.certificate, HOSTS[0], tmp_path, back=one)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(one, ca.certificate, HOSTS[0], tmp_path)
+    other, _ = made()
+    with pytest.raises(ssl.SSLError):
+        shake(server, ca.certificate, HOSTS[0], tmp_path,
+              back=new_client_certificate(other, "CN=orders", now_ms=NOW_MS, days=90))  # fmt: skip
+
+
+def test_a_key_store_needs_both_parts() -> None:
+    ca, _ = made()
+    one = new_client_certificate(ca, "CN=orders", now_ms=NOW_MS, days=90)
+    assert key_store(one, "changeit")
+    for broken in (Issued("no certificate", one.key), Issued(one.certificate, "no key")):
+        with pytest.raises(Unreadable):
+            key_store(broken, "changeit")
 
 
 def test_what_is_made_is_read_as_it_was_meant() -> None:
