@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.commit_load import committing
+from e2e.commit_load import KafkaPython, Librdkafka, committing
 from e2e.fleet import Cluster, condition, is_ready, until
 from e2e.node.client import Client
 from e2e.test_coordinators import uids
@@ -82,3 +82,52 @@ def test_five_four_three_under_commit_load(operator: Client, namespace: Client) 
     assert uids(cluster.pods()) == before, "nobody was restarted"
     reasons = {one["reason"] for one in namespace.read("events.events.k8s.io")["items"]}
     assert "QuorumLost" not in reasons
+
+
+def raised(cluster: Cluster, factor: int) -> None:
+    """By the operator's word, and every group's leader has so many voters, the controller's too."""
+    until(
+        f"{factor} replicas", lambda: cluster.read()["status"].get("replicationFactor") == factor, SCALED_S, every=1.0
+    )
+    cluster.ready()
+    voters = {
+        one["group"]: len(one["voters"])
+        for ordinal in range(cluster.replicas)
+        for one in cluster.admin(ordinal, "/v1/partitions")[1].get("partitions", ())
+        if one["role"] == "leader"
+    }
+    assert 0 in voters, "the controller's"
+    assert set(voters.values()) == {factor}, voters
+
+
+def test_one_coordinator_grows_to_five_and_its_disk_is_lost(operator: Client, namespace: Client) -> None:
+    """From one copy of real data to three and to five of everything, while clients commit; then the founder's volume
+    and process go at once. No record and no acknowledged offset is lost."""
+    spec: dict[str, Any] = {
+        "offsetsPartitions": 3,
+        "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}},
+        "config": {"muster.balancer.quiet.ms": 3000},
+    }
+    cluster = replace(Cluster.create(namespace, replicas=1, **spec), replicas=MOST).ready()
+    values = [f"record-{number}" for number in range(300)]
+    cluster.create_topic("kept", 3)
+    cluster.produce("kept", values)
+    founder = uids(cluster.pods())
+    with committing(cluster, "load-grow", (Librdkafka, Librdkafka, KafkaPython)) as load:
+        for factor in (FOUNDERS, MOST):
+            scale(cluster, factor)
+            namespace.kubectl(
+                "patch", "cc/main", "--type=merge", "--patch", f'{{"spec":{{"replicationFactor":{factor}}}}}'
+            )
+            scaled(cluster, factor)
+            raised(cluster, factor)
+            print(f"{factor} replicas:", cluster.read()["status"].get("replication"))
+        assert founder.items() <= uids(cluster.pods()).items(), "nobody was restarted for it"
+        load.check()
+    namespace.kubectl("delete", "pvc", "data-main-0", "--wait=false")
+    namespace.kubectl("delete", "pod", "main-0", "--grace-period=0", "--force")
+    assert sorted(value for _, value in cluster.records("kept")) == sorted(values)
+    load.nothing_lost()
+    until("the founder's new folder", lambda: uids(cluster.pods()).keys() == {f"main-{n}" for n in range(MOST)}, 120)
+    cluster.ready(SCALED_S)
+    assert sorted(value for _, value in cluster.records("kept")) == sorted(values)

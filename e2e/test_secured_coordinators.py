@@ -191,6 +191,7 @@ def test_a_partner_by_certificate_while_open_peers_are_closed(
     )
     until("every pod trusts it", lambda: secret(namespace, "main-clients-ca-cert", "ca.crt").count("BEGIN") == 2, 60)
     second = partner(namespace, tmp_path / "second")
+    Path(admin.access["ssl.ca.location"]).write_text(secret(namespace, "main-cluster-ca-cert", "ca.crt"))
     with committing(admin, "load-partner-again", (Librdkafka,), second) as load:
         load.check()
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from muster_operator.world.admin_at import AdminAt
-from muster_operator.world.cluster import MovesView, ReplicaView
+from muster_operator.world.cluster import MovesView, ReplicationView, ReplicaView
 from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.kafka_object import KafkaChange, TopicView, UserView
 from muster_operator.world.login import Where
@@ -118,6 +118,15 @@ class Admin(Protocol):
         """Mark a broker as one that is to leave, or to stay after all, at the first of `hosts` that answers. Asking
         again changes nothing; one that has left already is no error. Raises Refused with the coordinator's reason, or
         Transient."""
+        ...
+
+    async def replication(self, *, host: AdminAt, token: str) -> ReplicationView | Unknown:
+        """How many replicas are wanted, and how far that is, by the controller's leader at `host`."""
+        ...
+
+    async def raise_replication(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, factor: int) -> None:
+        """Ask the controller's leader, `first` if that is still it, for so many replicas of every Raft group. Asking
+        again changes nothing. Raises Refused with the coordinator's reason, or Transient."""
         ...
 
     async def moves(self, *, host: AdminAt, token: str) -> MovesView | Unknown:

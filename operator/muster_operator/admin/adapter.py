@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from muster_operator.admin.decode import GroupFacts, group_facts, moves_view, replica_view
+from muster_operator.admin.decode import GroupFacts, group_facts, moves_view, replica_view, replication_view
 from muster_operator.errors import OperatorError, Refused, Transient
 from muster_operator.limits import (
     ADMIN_BODY_BYTES_MAX,
@@ -29,7 +29,7 @@ from muster_operator.limits import (
 )
 from muster_operator.naming import ordinal_of
 from muster_operator.world.admin_at import AdminAt
-from muster_operator.world.cluster import MovesView, ReplicaView
+from muster_operator.world.cluster import MovesView, ReplicationView, ReplicaView
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
@@ -62,12 +62,20 @@ class AdminAdapter:
 
     async def replace(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, broker: int, folder: str) -> None:
         """Ask the controller's leader, wherever it is by now, to declare a data folder gone for good."""
-        path, leader = f"/v1/replicas/{broker}/replace", first
+        await self._at_leader(f"/v1/replicas/{broker}/replace", {"gone": folder}, hosts=hosts, token=token, first=first)
+
+    async def raise_replication(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, factor: int) -> None:
+        """Ask the controller's leader, wherever it is by now, for so many replicas of every Raft group."""
+        await self._at_leader("/v1/replication-factor", {"factor": factor}, hosts=hosts, token=token, first=first)
+
+    async def _at_leader(self, path: str, body: Json, *, hosts: Mapping[int, AdminAt], token: str, first: int) -> None:
+        """POST to the controller's leader; who is not it names another."""
+        leader = first
         for _ in range(ADMIN_REDIRECTS_MAX):
             host = hosts.get(leader)
             if host is None:
                 raise Transient("ReplicaUnreachable", f"coordinator {leader}, which leads the others, has no address")
-            status, document = await self._ask("POST", host, path, token, {"gone": folder}, ADMIN_REPLACE_TIMEOUT_S)
+            status, document = await self._ask("POST", host, path, token, body, ADMIN_REPLACE_TIMEOUT_S)
             if status == HTTPStatus.OK:
                 return
             named = document.get("coordinator")
@@ -95,6 +103,13 @@ class AdminAdapter:
         """What is moved by itself, at the controller's leader."""
         try:
             return moves_view(await self._wanted("GET", host, "/v1/balancer", token))
+        except OperatorError as error:
+            return Unknown(reason=error.reason, message=error.message)
+
+    async def replication(self, *, host: AdminAt, token: str) -> ReplicationView | Unknown:
+        """How many replicas are wanted, and how far that is, by the controller's leader."""
+        try:
+            return replication_view(await self._wanted("GET", host, "/v1/replication-factor", token))
         except OperatorError as error:
             return Unknown(reason=error.reason, message=error.message)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
+from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicationView, ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
@@ -79,6 +79,24 @@ def moves_view(document: Json) -> MovesView | Unknown:
             moving=_int(document["moving"]),
             paused=bool(document["paused"]),
             stuck=tuple(str(one)[:STUCK_CHARS_MAX] for one in document["stuck"][:STUCK_MAX]),
+            reason=str(document["reason"])[:STUCK_CHARS_MAX],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unknown(
+            reason="AnswerNotUnderstood", message=f"the coordinator answers in another shape ({type(error).__name__})"
+        )
+
+
+def replication_view(document: Json) -> ReplicationView | Unknown:
+    """`/v1/replication-factor` of the controller's leader."""
+    try:
+        return ReplicationView(
+            factor=_int(document["replication_factor"]),
+            partitions_to_go=_int(document["partitions_to_go"]),
+            moving=_int(document["moving"]),
+            voters=len([_int(one) for one in document["controller_voters"]]),
+            voters_to_be=_int(document["controller_voters_to_be"]),
+            done=document["done"] is True,
             reason=str(document["reason"])[:STUCK_CHARS_MAX],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -323,9 +323,10 @@ class ClusterSpec:
                 ),
             ),
         ),
-        "Replicas of each Raft group, and coordinators that form the cluster: 1 (survives no failure), 3 (one failure)"
-        " or 5 (two). Absent: 5, 3 or 1, the first that is not above `replicas` when the cluster is made. A later"
-        " change has no effect, and condition ScalingRefused says so.",
+        "Replicas of each Raft group, and at first coordinators that form the cluster: 1 (survives no failure), 3 (one"
+        " failure) or 5 (two). Absent: 5, 3 or 1, the first that is not above `replicas` when the cluster is made."
+        " Raised later, every group gets more replicas, the controller's too; to lower it has no effect, and condition"
+        " ScalingRefused says so.",
     )
     offsets_partitions: int = spec_field(
         Integer(low=1, high=1000, rules=(immutable("offsetsPartitions"),)),

@@ -52,6 +52,18 @@ class ClusterScaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterReplication:
+    wanted: int | None = spec_field(COUNT, "Replicas that each Raft group is to have.")
+    partitions_to_go: int | None = spec_field(COUNT, "Partitions that do not have them yet.")
+    partitions_at_first: int | None = spec_field(COUNT, "Partitions that did not when it began.")
+    moving: int | None = spec_field(COUNT, "Partitions that are being moved now.")
+    since: str | None = spec_field(TIME, "When it began.")
+    seconds_left: int | None = spec_field(
+        COUNT, "Estimate until all have them, by how fast it went so far. Absent: nothing was done yet."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRollout:
     pod: str | None = spec_field(WORD, "The pod that is being restarted.")
     uid: str | None = spec_field(WORD, "Its uid.")
@@ -74,6 +86,12 @@ class ClusterStatus:
     replicas: int | None = spec_field(COUNT, "Coordinators that have a pod or are to have one now.")
     founders: int | None = spec_field(
         COUNT, "Coordinators that formed the cluster, those with the lowest numbers: its replication factor."
+    )
+    replication_factor: int | None = spec_field(
+        COUNT, "Replicas that each Raft group has since it was raised. Absent: as many as founders."
+    )
+    replication: ClusterReplication | None = spec_field(
+        Record(ClusterReplication), "More replicas that Raft groups are getting. Absent: none are."
     )
     cluster_id: str | None = spec_field(WORD, "Id that the coordinators gave their cluster.")
     brokers: int | None = spec_field(COUNT, "Coordinators that are registered in the cluster.")

@@ -155,9 +155,14 @@ class Reason(Word):
     SCALE_AS_WANTED = "ScaleAsWanted", "There are as many coordinators as wanted."
     SCALING_UP = "ScalingUp", "Coordinators are being added."
     SCALING_DOWN = "ScalingDown", "Coordinators are handing over what they hold, and leave when they hold nothing."
+    RAISING_REPLICATION = "RaisingReplication", "The Raft groups get more replicas, a few at a time."
     REPLICATION_FACTOR_FIXED = (
         "ReplicationFactorFixed",
-        "`replicas` or `replicationFactor` does not fit the replication factor that the cluster was made with.",
+        "`replicas` or `replicationFactor` is below the replication factor that the cluster has.",
+    )
+    REPLICATION_REFUSED = (
+        "ReplicationRefused",
+        "The coordinators refuse for now that the Raft groups get more replicas; they are asked again.",
     )
     DECOMMISSION_REFUSED = (
         "DecommissionRefused",

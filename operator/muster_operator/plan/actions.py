@@ -176,6 +176,16 @@ class Decommission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseReplication:
+    """`POST /v1/replication-factor` at the controller's leader: every Raft group is to have so many replicas (ADR 48).
+    A refusal does not end the pass."""
+
+    factor: int
+    leader: int
+    """Broker that led the controller group when this was planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveMembers:
     """LeaveGroup v3+ at the group's coordinator, for members that were recorded in pods which are gone for good."""
 
@@ -292,6 +302,7 @@ Action = (
     | ReplaceReplica
     | DeleteClaim
     | Decommission
+    | RaiseReplication
     | RemoveMembers
     | HoldRollout
     | Scale

@@ -74,7 +74,8 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     unsettled = lost or members.under_way or bool(members.claims) or members.finding.status == "True"
     again_ms = min(step.again_ms, settings.wait_ms) if unsettled else step.again_ms
     replacing = () if made.taken else _beside(step, replacement)
-    leaving = () if made.taken else (*members.marks, *members.claims)
+    raised = members.raising.action if members.raising is not None else None
+    leaving = () if made.taken else (*members.marks, *members.claims, *(() if raised is None else (raised,)))
     restart = (step.action,) if step.action is not None else ()
     certificates = plan_certificates(world)
     actions = (

@@ -14,6 +14,8 @@ form another. Mechanism, each pass from what is true then:
  5. Who is to leave and is wanted is to stay: after `replicas` was raised again, or because a person had another
     coordinator than the highest decommissioned. A StatefulSet's pods are numbered from 0 without gaps.
 
+ 6. More replicas than before, by `spec.replicationFactor`, when all pods are there: `plan.replication`.
+
 The number that the StatefulSet had is kept in `status.replicas`, since the StatefulSet may be what somebody changed; a
 coordinator that has a pod and is registered counts too, else a change of mind at the wrong moment would take it away.
 
@@ -23,7 +25,6 @@ below its replicas (`runtime.replacing`), and say what is stuck.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from muster_operator import naming
@@ -33,6 +34,8 @@ from muster_operator.plan import quorum
 from muster_operator.plan.actions import Decommission, DeleteClaim
 from muster_operator.plan.conditions import Finding, condition, finding, timestamp
 from muster_operator.plan.downgrade import feature_level
+from muster_operator.plan.pace import seconds_left
+from muster_operator.plan.replication import Raising, is_raised, raising, recorded_factor
 from muster_operator.plan.volume_records import seats, stored_records
 from muster_operator.resources.coordinator_statefulset import claim_name
 from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicaView, Seat
@@ -54,10 +57,12 @@ class Members:
     """Ordinals that are to leave and are still registered, the highest first."""
     marks: tuple[Decommission, ...] = ()
     claims: tuple[DeleteClaim, ...] = ()
+    raising: Raising | None = None
 
     @property
     def under_way(self) -> bool:
-        return self.finding.reason in (Reason.SCALING_UP, Reason.SCALING_DOWN) or bool(self.marks)
+        changing = (Reason.SCALING_UP, Reason.SCALING_DOWN, Reason.RAISING_REPLICATION)
+        return self.finding.reason in changing or bool(self.marks)
 
 
 def plan_members(world: ClusterWorld, *, frozen: bool = False) -> Members:
@@ -66,7 +71,8 @@ def plan_members(world: ClusterWorld, *, frozen: bool = False) -> Members:
     held = _held(world, founders)
     made = Members(pods=held, founders=founders, cluster_id=_cluster_id(world), finding=_as_wanted(world, held))
     made = replace(made, claims=() if frozen else _claims_of_the_left(world, held))
-    wanted, target = world.spec.replicas, max(world.spec.replicas, founders)
+    floor = recorded_factor(world, founders)
+    wanted, target = world.spec.replicas, max(world.spec.replicas, floor)
     known = _registered(world)
     leaving = tuple(one for one in range(held - 1, target - 1, -1) if known is not None and one in known)
     made = replace(made, leaving=leaving)
@@ -79,8 +85,10 @@ def plan_members(world: ClusterWorld, *, frozen: bool = False) -> Members:
         made = _up(world, made, target, known)
     elif target < held:
         made = _down(world, made, target, known)
-    elif wanted < founders or world.spec.replication_factor not in (None, founders):
-        made = replace(made, finding=_fixed(world, founders, held))
+    elif is_raised(world, founders):
+        made = _raised(world, made, known, frozen=frozen)
+    elif wanted < floor or world.spec.replication_factor not in (None, floor):
+        made = replace(made, finding=_fixed(world, floor, held))
     return replace(made, pods=held, marks=()) if frozen else made
 
 
@@ -135,12 +143,22 @@ def _as_wanted(world: ClusterWorld, held: int) -> Finding:
     return finding(TYPE, False, Reason.SCALE_AS_WANTED, f"{held} coordinators, as wanted")
 
 
-def _fixed(world: ClusterWorld, founders: int, held: int) -> Finding:
+def _raised(world: ClusterWorld, made: Members, known: Mapping[int, Seat] | None, *, frozen: bool) -> Members:
+    """Rule 6."""
+    leader = _leader(world)
+    found = raising(
+        world, level=feature_level(world), leader=None if leader is None else leader.broker_id,
+        registered=None if known is None else len(known),
+    )  # fmt: skip
+    return replace(made, finding=found.finding, raising=replace(found, action=None) if frozen else found)
+
+
+def _fixed(world: ClusterWorld, factor: int, held: int) -> Finding:
     asked = world.spec.replication_factor
-    if asked not in (None, founders):
-        said = f"`replicationFactor` is {asked}, and that of the cluster stays {founders}, as it was made with"
+    if asked not in (None, factor):
+        said = f"`replicationFactor` is {asked}, and that of the cluster stays {factor}"
     else:
-        said = f"`replicas` is {world.spec.replicas}, below the replication factor {founders}"
+        said = f"`replicas` is {world.spec.replicas}, below the replication factor {factor}"
     return finding(TYPE, True, Reason.REPLICATION_FACTOR_FIXED, f"{said}: {held} coordinators stay")
 
 
@@ -292,10 +310,8 @@ def scaling_status(world: ClusterWorld, members: Members) -> dict[str, Any]:
     found: dict[str, Any] = {"leaving": names, "groupsToMove": left, "groupsAtFirst": first, "since": since}
     if isinstance(world.moves, MovesView):
         found["moving"] = world.moves.moving
-    took_ms = world.now_ms - int(datetime.fromisoformat(since).timestamp() * 1_000)
-    if first > left and took_ms > 0:
-        found["secondsLeft"] = -(-left * took_ms // ((first - left) * 1_000))
-    return found
+    eta_s = seconds_left(left=left, first=first, since=since, now_ms=world.now_ms)
+    return found if eta_s is None else found | {"secondsLeft": eta_s}
 
 
 def _pod(world: ClusterWorld, ordinal: int) -> str:

@@ -18,6 +18,7 @@ from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.members import Members, forgotten, scaling_status
 from muster_operator.plan.pods import broken
 from muster_operator.plan.replacement import Replacement
+from muster_operator.plan.replication import replication_status
 from muster_operator.plan.rollout import Step
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.volume_records import records
@@ -101,8 +102,18 @@ def _of_members(world: ClusterWorld, members: Members, settings: PlanSettings) -
         "voters": len(leader.voters) if leader is not None else world.owner.status.get("voters"),
         "underReplicated": len(_lacking(world, survey, settings)) if survey.complete else None,
         "scaling": scaling_status(world, members) or None,
+        "replicationFactor": _factor(world, members),
+        "replication": replication_status(world, members.raising) or None,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _factor(world: ClusterWorld, members: Members) -> int | None:
+    """Recorded when every group has it; it never falls."""
+    if members.raising is not None and members.raising.done:
+        return world.spec.replication_factor
+    stored = world.owner.status.get("replicationFactor")
+    return stored if isinstance(stored, int) else None
 
 
 def _lacking(world: ClusterWorld, survey: quorum.Survey, settings: PlanSettings) -> tuple[int, ...]:

@@ -3,7 +3,8 @@ pass.
 
 Three failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
 (`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), and a lost replica that may not be replaced now, or
-a coordinator that may not leave (`Done.not_replaced`, `Done.not_left`, asked again after a back-off: `replacing`).
+a coordinator that may not leave, or more replicas that there may not be (`Done.not_replaced`, `Done.not_left`, asked
+again after a back-off: `replacing`).
 
 Invariants that hold here whatever was planned:
 
@@ -47,6 +48,7 @@ from muster_operator.plan.actions import (
     IssueCertificate,
     Plan,
     PublishTrust,
+    RaiseReplication,
     RemoveMembers,
     ReplaceReplica,
     Restart,
@@ -137,7 +139,8 @@ class Executor:
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
             RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
             ReplaceReplica: self._replace_replica, DeleteClaim: self._delete_claim,
-            Decommission: self._decommission, Scale: self._scale, Restart: self._restart,
+            Decommission: self._decommission, RaiseReplication: self._raise_replication,
+            Scale: self._scale, Restart: self._restart,
             SetFinalizer: self._set_finalizer, ChangeKafka: self._change_kafka,
             WriteUserSecret: self._write_user_secret, DeleteUserSecret: self._delete_user_secret,
             RotateSecret: self._rotate_secret, ChangeAuthority: self._change_authority,
@@ -307,6 +310,15 @@ class Executor:
         done.not_left = done.not_left or refused
         return refused is None
 
+    async def _raise_replication(self, action: RaiseReplication, target: Target, done: Done) -> bool:
+        access = target.access
+        if access is None or access.token is None:
+            raise Transient("ReplicaUnreachable", "the coordinators' admin API has no known address or token")
+        hosts = {ordinal_of(pod): host for pod, host in access.hosts.items()}
+        refused = await self._replacing.raise_replication(action, owner=target.uid, hosts=hosts, token=access.token)
+        done.not_left = done.not_left or refused
+        return refused is None
+
     async def _grow_claim(self, action: GrowClaim, target: Target, done: Done) -> bool:
         refused = await self._growth.grow(action, target.key.namespace)
         if isinstance(refused, Refused):
@@ -392,10 +404,10 @@ def _subject(action: Action) -> str:
             return f"Pod {action.pod}: data folder {action.folder}"
         case Decommission():
             return f"Pod {action.pod}: {'to leave' if action.departing else 'to stay'}"
-        case DeleteClaim() | GrowClaim():
-            return f"PersistentVolumeClaim {action.name}"
-        case EvictPod() | DeletePod():
-            return f"Pod {action.name}"
+        case RaiseReplication():
+            return f"{action.factor} replicas of every Raft group"
+        case DeleteClaim() | GrowClaim() | EvictPod() | DeletePod():
+            return f"{'Pod' if isinstance(action, EvictPod | DeletePod) else 'PersistentVolumeClaim'} {action.name}"
         case HoldRollout():
             return f"StatefulSet {action.name}: partition {action.partition}"
         case Scale() | Restart():

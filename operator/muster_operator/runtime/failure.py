@@ -62,11 +62,14 @@ def with_refused_replacement(
 def with_refused_leave(
     stored: Mapping[str, Any], planned: Mapping[str, Any], error: OperatorError, *, generation: int, now_ms: int
 ) -> dict[str, Any]:
-    """`planned` with the reason why a coordinator may not leave, or stay, in its condition ScalingRefused."""
+    """`planned` with the reason why a coordinator may not leave, or stay, or why there may not be more replicas, in its
+    condition ScalingRefused."""
     before = condition(planned, ClusterCondition.SCALING_REFUSED)
     message = f"{before.get('message', '')}; refused for now: {error.message}"
+    raising = before.get("reason") == Reason.RAISING_REPLICATION
+    reason = Reason.REPLICATION_REFUSED if raising else Reason.DECOMMISSION_REFUSED
     return _with(
-        stored, planned, finding(ClusterCondition.SCALING_REFUSED, True, Reason.DECOMMISSION_REFUSED, message),
+        stored, planned, finding(ClusterCondition.SCALING_REFUSED, True, reason, message),
         generation=generation, now_ms=now_ms,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.api.cluster import parse_cluster
+from muster_operator.api.cluster import ClusterSpec, parse_cluster
 from muster_operator.drift import quantity
 from muster_operator.kube.kinds import CERTIFICATE, CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
@@ -23,8 +23,8 @@ from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_certificates import observe_certificates
 from muster_operator.runtime.observe_volumes import observe_volumes
 from muster_operator.world.admin_at import AdminAt, SecuredAdmin
-from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicaView
-from muster_operator.world.views import PodView, StatefulSetView, Unknown
+from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicationView, ReplicaView
+from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
 
 Object = Mapping[str, Any]
 
@@ -81,6 +81,7 @@ async def observe_cluster(
     views = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
     replicas = dict(zip((pod.name for pod in found), views, strict=True))
     moves = await _moves(replicas, access, admin)
+    replication = await _replication(owner, spec, replicas, access, admin)
     storage = await observe_volumes(owner, statefulset, replicas, kube=kube, now_ms=clock.wall_ms())
     addresses = node_addresses(pods) if spec.external_listeners else {}
     certificates = await observe_certificates(owner, spec, kube=kube, node_addresses=addresses.values())
@@ -92,6 +93,7 @@ async def observe_cluster(
         replicas=replicas,
         storage=storage,
         moves=moves,
+        replication=replication,
         node_addresses=addresses,
         certificates=certificates,
         now_ms=clock.wall_ms(),
@@ -169,12 +171,33 @@ async def _moves(
     replicas: Mapping[str, ReplicaView | Unknown], access: Access, admin: Admin
 ) -> MovesView | Unknown | None:
     """Asked for only while somebody is to leave."""
-    views = [view for view in replicas.values() if isinstance(view, ReplicaView)]
-    leader = survey(views).controller_leader
-    view = next((one for one in views if one.broker_id == leader), None)
+    view = _leader(replicas)
     if view is None or access.token is None or not any(seat.departing for seat in view.seats.values()):
         return None
     return await admin.moves(host=access.hosts[view.pod], token=access.token)
+
+
+async def _replication(
+    owner: OwnerView,
+    spec: ClusterSpec,
+    replicas: Mapping[str, ReplicaView | Unknown],
+    access: Access,
+    admin: Admin,
+) -> ReplicationView | Unknown | None:
+    """Asked for only while the spec wants more replicas than are recorded."""
+    view, founders = _leader(replicas), owner.status.get("founders")
+    stored = owner.status.get("replicationFactor") or founders
+    asked = spec.replication_factor
+    if view is None or access.token is None or asked is None or stored is None or asked <= stored:
+        return None
+    return await admin.replication(host=access.hosts[view.pod], token=access.token)
+
+
+def _leader(replicas: Mapping[str, ReplicaView | Unknown]) -> ReplicaView | None:
+    """Of the controller's group, if it answers."""
+    views = [view for view in replicas.values() if isinstance(view, ReplicaView)]
+    leader = survey(views).controller_leader
+    return next((one for one in views if one.broker_id == leader), None)
 
 
 def _text(secret: Object | None, key: str) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from muster_operator.errors import OperatorError
 from muster_operator.kube.kinds import CLAIM
 from muster_operator.limits import BACKOFF_FIRST_MS, BACKOFF_MAX_MS, REFUSED_REPLACEMENTS_MAX
-from muster_operator.plan.actions import Decommission, DeleteClaim, ReplaceReplica
+from muster_operator.plan.actions import Decommission, DeleteClaim, RaiseReplication, ReplaceReplica
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.world.admin_at import AdminAt
@@ -52,6 +52,18 @@ class Replacing:
             return True
 
         done = await self._attempt(f"{owner}/{action.broker}/{action.departing}", type(action).__name__, ask)
+        return done if isinstance(done, OperatorError) else None
+
+    async def raise_replication(
+        self, action: RaiseReplication, *, owner: str, hosts: dict[int, AdminAt], token: str
+    ) -> OperatorError | None:
+        """None: it is wanted, now or before. Or the refusal, which may be a remembered one."""
+
+        async def ask() -> bool:
+            await self._admin.raise_replication(hosts=hosts, token=token, first=action.leader, factor=action.factor)
+            return True
+
+        done = await self._attempt(f"{owner}/{action.factor} replicas", type(action).__name__, ask)
         return done if isinstance(done, OperatorError) else None
 
     async def delete_claim(self, action: DeleteClaim, namespace: str) -> bool | OperatorError:

@@ -58,6 +58,22 @@ class MovesView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationView:
+    """`/v1/replication-factor` of the controller's leader."""
+
+    factor: int
+    """Wanted by the coordinators."""
+    partitions_to_go: int
+    moving: int
+    voters: int
+    """Of the controller's group now."""
+    voters_to_be: int
+    done: bool
+    """Every group has that many."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaView:
     """`/v1/status` and `/v1/partitions` of one pod, read in this pass."""
 
@@ -101,6 +117,8 @@ class ClusterWorld:
     """By pod name: what was read about the storage of the ordinals that had to be looked at (`plan.volume_records`)."""
     moves: MovesView | Unknown | None = None
     """None: not asked for, because nobody is to leave."""
+    replication: ReplicationView | Unknown | None = None
+    """None: not asked for, because the spec wants no more replicas than there are."""
     certificates: CertificatesView = field(default_factory=CertificatesView)
     must_wait: str | None = None
     """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from muster_operator.admin.decode import group_facts, replica_view
-from muster_operator.world.cluster import ReplicaView, Seat
+from muster_operator.admin.decode import group_facts, replica_view, replication_view
+from muster_operator.world.cluster import ReplicationView, ReplicaView, Seat
 from muster_operator.world.views import Unknown
 
 
@@ -74,3 +74,28 @@ def test_which_folder_votes_and_that_it_changes() -> None:
     view = view_of({}, GROUP | {"bindings": {"0": 1, "1": None}})
     assert view.groups[0].bindings == {0: 1, 1: None}
     assert isinstance(view_of({}, GROUP | {"bindings": {"0": "1"}}), Unknown)
+
+
+RAISED = {
+    "replication_factor": 3, "partitions_to_go": 4, "moving": 2, "controller_voters": [0], "controller_voters_to_be": 3,
+    "done": False, "state": "moving", "reason": "x" * 500,
+}  # fmt: skip
+
+
+def test_how_far_more_replicas_are() -> None:
+    found = replication_view(RAISED)
+    assert found == ReplicationView(
+        factor=3, partitions_to_go=4, moving=2, voters=1, voters_to_be=3, done=False, reason="x" * 200
+    )
+
+
+@pytest.mark.parametrize("field", ["replication_factor", "partitions_to_go", "moving", "controller_voters", "done"])
+@pytest.mark.parametrize("value", [None, "3", True, ...])
+def test_no_number_is_guessed_and_only_true_is_done(field: str, value: object) -> None:
+    document = {key: one for key, one in {**RAISED, field: value}.items() if one is not ...}
+    found = replication_view(document)
+    if field == "done" and value is not ...:
+        assert isinstance(found, ReplicationView)
+        assert found.done == (value is True)
+    else:
+        assert isinstance(found, Unknown)

@@ -12,7 +12,7 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.errors import OperatorError, Refused
 from muster_operator.world.admin_at import AdminAt
-from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicaView, Seat
+from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicationView, ReplicaView, Seat
 from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
@@ -41,6 +41,9 @@ class FakeAdmin:
         self.feature_level = 2
         self.folders: dict[str, str] = {}
         """Claim's uid → data folder on its volume."""
+        self.replication_view = ReplicationView(
+            factor=replicas, partitions_to_go=0, moving=0, voters=replicas, voters_to_be=replicas, done=True
+        )
         self.seats: dict[str, dict[int, Seat]] = {}
         """By cluster."""
         self.gone: set[str] = set()
@@ -138,6 +141,17 @@ class FakeAdmin:
         seat = self.seats[cluster].pop(broker)
         if seat.folder is not None:
             self.gone.add(seat.folder)
+
+    async def replication(self, *, host: AdminAt, token: str) -> ReplicationView | Unknown:
+        return self.replication_view
+
+    async def raise_replication(self, *, hosts: Mapping[int, AdminAt], token: str, first: int, factor: int) -> None:
+        self.journal.append(f"replicas {factor}")
+        if self.refusal is not None:
+            raise self.refusal
+        self.replication_view = dataclasses.replace(
+            self.replication_view, factor=factor, partitions_to_go=GROUPS - 1, voters_to_be=factor, done=False
+        )
 
     async def moves(self, *, host: AdminAt, token: str) -> MovesView | Unknown:
         return MovesView(moving=2, paused=False, stuck=())

@@ -24,13 +24,14 @@ from muster_operator.plan.actions import (
     EnsureSecret,
     EvictPod,
     Plan,
+    RaiseReplication,
     ReplaceReplica,
     Undrain,
 )
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.volume_records import Look, looks
-from muster_operator.world.cluster import ClusterWorld, MovesView, RaftGroupView, ReplicaView
+from muster_operator.world.cluster import ClusterWorld, MovesView, RaftGroupView, ReplicationView, ReplicaView
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
 from muster_operator.world.volumes import StorageView
 
@@ -119,6 +120,9 @@ class ModelCluster:
     """What the coordinators say to a replacement; "": they agree."""
     factor: int = 0
     """spec.replicationFactor; 0: absent."""
+    factor_now: int = 3
+    """Replicas that every group has, or is getting: `raised` of them are done."""
+    raised: bool = True
     level: int = 3
     retain: bool = False
     """spec.storage.whenScaled."""
@@ -156,11 +160,21 @@ class ModelCluster:
             node_addresses={},
             now_ms=self.now_ms,
             moves=self._moves(),
+            replication=self._replication(),
             storage={
                 name: self._storage(naming.ordinal_of(name), look)
                 for name, look in looks(statefulset, replicas, self.status, self.now_ms).items()
             },
         )
+
+    def _replication(self) -> ReplicationView:
+        """A wish is carried out between two looks."""
+        view = ReplicationView(
+            factor=self.factor_now, partitions_to_go=0 if self.raised else 4, moving=0 if self.raised else 2,
+            voters=self.factor_now if self.raised else 1, voters_to_be=self.factor_now, done=self.raised,
+        )  # fmt: skip
+        self.raised = True
+        return view
 
     def _moves(self) -> MovesView | None:
         if not any(seat.departing for seat in self.volumes.seats.values()):
@@ -294,6 +308,15 @@ class ModelCluster:
         if crash_after is None:
             self.status = plan.status
 
+    def _ask(self, action: RaiseReplication | Decommission) -> None:
+        """The coordinators."""
+        if isinstance(action, RaiseReplication):
+            self.log.append((self.now_ms, f"raise {action.factor}"))
+            self.factor_now, self.raised = action.factor, False
+            return
+        self.log.append((self.now_ms, f"{'leave' if action.departing else 'stay'} {action.pod}"))
+        self.volumes.seats[action.broker] = replace(self.volumes.seats[action.broker], departing=action.departing)
+
     def execute(self, action: Action) -> None:
         match action:
             case Apply():
@@ -325,11 +348,8 @@ class ModelCluster:
                         self._stop(pod)
             case ReplaceReplica():
                 self._replace(action)
-            case Decommission():
-                self.log.append((self.now_ms, f"{'leave' if action.departing else 'stay'} {action.pod}"))
-                self.volumes.seats[action.broker] = replace(
-                    self.volumes.seats[action.broker], departing=action.departing
-                )
+            case RaiseReplication() | Decommission():
+                self._ask(action)
             case DeleteClaim():
                 self.log.append((self.now_ms, f"DeleteClaim {action.name}"))
                 self.volumes.delete(action.name, action.uid)

@@ -155,9 +155,7 @@ def test_an_authority_that_is_not_there_is_unknown_and_not_left_out() -> None:
         await world.run(130_000)
         conditions = world.fake.objects["ConsumerGroup", "ns", "g"]["status"]["conditions"]
         found = {one["type"]: (one["status"], one["reason"]) for one in conditions}
-        assert found["ClusterReachable"] == ("Unknown", "NotObserved"), (
-            "it was not asked"
-        )
+        assert found["ClusterReachable"] == ("Unknown", "NotObserved"), "it was not asked"
 
     run(scene())
 

@@ -1,6 +1,7 @@
 """Coordinators that are added and leave, with a whole operator on a fake API server: objects, requests, refusals."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,3 +130,42 @@ def test_with_an_older_definition_nobody_is_added_and_the_condition_says_why() -
     assert len(pods(world)) == 3
     assert scaling(world)[:2] == ("True", "ScalingUnsupported")
     assert "update the definitions (CRDs)" in scaling(world)[2]
+
+
+@pytest.mark.parametrize("refusal", [None, Refused("ReplicaRefuses", "broker 2 has no room")])
+def test_a_cluster_of_one_gets_three_replicas(refusal: OperatorError | None) -> None:
+    """The wish is told once, its progress and a refusal are in the status; what is done is recorded."""
+
+    async def scene() -> World:
+        world = World()
+        world.admin.feature_level = 3
+        world.admin.replicas = 1
+        world.admin.leaders = dict.fromkeys(world.admin.leaders, 0)
+        world.admin.replication_view = replace(world.admin.replication_view, factor=1, voters=1, voters_to_be=1)
+        world.fake.put(cluster(image=IMAGE, replicas=1))
+        world.start()
+        await settled(world)
+        world.admin.refusal = refusal
+        edit = {"replicas": 3, "replicationFactor": 3}
+        world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["spec"].update(edit))
+        await world.run(SETTLE_MS)
+        told.append((scaling(world), status(world).get("replication", {}).get("partitionsToGo")))
+        world.admin.replication_view = replace(
+            world.admin.replication_view, partitions_to_go=0, voters=3, done=refusal is None
+        )
+        await world.run(SETTLE_MS)
+        return world
+
+    told: list[Any] = []
+    world = of(scene)
+    asked = [one for one in world.admin.journal if one == "replicas 3"]
+    if refusal is None:
+        assert (told[0][0][:2], told[0][1]) == (("False", "RaisingReplication"), 5)
+        assert len(asked) == 1
+        assert (status(world)["replicationFactor"], status(world)["founders"]) == (3, 1)
+        assert scaling(world)[:2] == ("False", "ScaleAsWanted")
+    else:
+        assert told[0][0][:2] == ("True", "ReplicationRefused")
+        assert refusal.message in told[0][0][2]
+        assert 1 < len(asked) < 20, "again, and ever more seldom"
+        assert "replicationFactor" not in status(world)
