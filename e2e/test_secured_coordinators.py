@@ -7,14 +7,17 @@ and CA change under them, by the kubelet's own way; that nothing was rebalanced 
 import base64
 import hashlib
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from e2e.commit_load import TOPIC, KafkaPython, Librdkafka, committing
 from e2e.fleet import Cluster, condition, until
 from e2e.node.client import Client
+from e2e.node.session import Description
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -196,10 +199,23 @@ def test_a_partner_by_certificate_while_open_peers_are_closed(
         load.check()
 
 
-def test_admin_api_and_probes_by_https(operator: Client, namespace: Client) -> None:
-    """The kubelet's probes and the operator's questions; a token in the clear is taken by nobody."""
+@pytest.fixture
+def zone(node: Description) -> Iterator[str]:
+    """The zone of every node, for as long as the test."""
+    node.client().kubectl("label", "nodes", "--all", "topology.kubernetes.io/zone=zone-b")
+    yield "zone-b"
+    node.client().kubectl("label", "nodes", "--all", "topology.kubernetes.io/zone-")
+
+
+def test_admin_api_and_probes_by_https_and_the_nodes_zone_is_the_rack(
+    operator: Client, namespace: Client, zone: str
+) -> None:
+    """The kubelet's probes and the operator's questions; a token in the clear is taken by nobody. The zone comes by
+    Kubernetes' own label of the pod: no right on nodes is needed."""
     one = Cluster.create(namespace, replicas=1, offsetsPartitions=1, admin={"tls": True}, probes={"tls": True}).ready()
     status = one.read()["status"]
     assert (status["brokers"], status["voters"]) == (1, 1), "told by the admin API alone"
     assert status["clusterId"]
     assert one.admin(0, "/v1/status") == (0, {})
+    (broker,) = AdminClient({"bootstrap.servers": one.bootstrap}).describe_cluster().result(20).nodes
+    assert broker.rack == zone

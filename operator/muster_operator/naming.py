@@ -22,6 +22,8 @@ COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 REVISION_LABEL: Final = "controller-revision-hash"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+"""Of nodes; Kubernetes 1.35 and later give it to each pod that is bound to one."""
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 COORDINATOR: Final = "coordinator"

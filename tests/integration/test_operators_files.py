@@ -93,7 +93,13 @@ class Pods:
             own = own.replace("0.0.0.0", address(ordinal)).replace("/etc/muster-", f"{self.folder}/etc/muster-")
             config = self.folder / f"{ordinal}.properties"
             config.write_text(own.replace("log.dirs=/data", f"log.dirs={self.folder}/data-{ordinal}"))
-            environment = {**os.environ, "POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": "x"}
+            environment = {
+                **os.environ,
+                "POD_INDEX": str(ordinal),
+                "POD_NAME": f"main-{ordinal}",
+                "NODE_IP": "x",
+                "RACK": "",
+            }
             self._first_user(config, environment)
             command = [sys.executable, "-m", "muster_coordinator.cli.main", "server", "--config", str(config)]
             log = (self.folder / f"{ordinal}.log").open("ab")

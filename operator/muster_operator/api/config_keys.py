@@ -15,6 +15,7 @@ Config = Mapping[str, int | str]
 OPERATOR_KEYS: Final = (
     "node.id",
     "log.dirs",
+    "broker.rack",
     "controller.quorum.voters",
     "muster.cluster.id",
     "listeners",

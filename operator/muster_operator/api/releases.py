@@ -39,6 +39,7 @@ MEMBERS_LEVEL: Final = 3
 JOINS_SINCE: Final = Release(0, 2, 0)
 """The first release whose coordinators join a formed cluster."""
 KEYS_SINCE: Final[Mapping[str, Release]] = {
+    "broker.rack": Release(0, 2, 0),
     "muster.peer.advertised": Release(0, 2, 0),
     "muster.peer.security": Release(0, 2, 0),
     "muster.peer.security.accept": Release(0, 2, 0),

@@ -72,6 +72,7 @@ def children(
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
         joins=joins,
+        racks=knows(release, "broker.rack"),
         peers=peers,
     )
     found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]

@@ -23,6 +23,7 @@ from muster_operator.naming import (
     PROBE_PORT,
     RESTART_ANNOTATION,
     TOKEN_KEY,
+    ZONE_LABEL,
     labels,
     operator_user,
     selector,
@@ -82,6 +83,7 @@ def _container(
     pull_policy: str | None,
     *,
     joins: bool,
+    racks: bool,
     mounts: tuple[Mounted, ...],
 ) -> Manifest:
     ports = [(listener.name, listener.port) for listener in spec.listeners]
@@ -94,6 +96,7 @@ def _container(
             _field(server_properties.POD_INDEX, f"metadata.labels['{POD_INDEX_LABEL}']"),
             _field(server_properties.POD_NAME, "metadata.name"),
             _field(server_properties.NODE_IP, "status.hostIP"),
+            *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if racks else []),
             *([_cluster_id(owner)] if joins else []),
         ],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
@@ -179,9 +182,11 @@ def template(
     config_map_name: str,
     config_hash: str,
     joins: bool = False,
+    racks: bool = True,
     peers: PeerMode = OPEN,
 ) -> Manifest:
-    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster."""
+    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
+    the release knows racks."""
     asked, mounts = spec.pod_template, secured.mounted(owner, spec, peers)
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if peers != OPEN:
@@ -203,6 +208,7 @@ def template(
                 spec.image or image,
                 spec.image_pull_policy or pull_policy,
                 joins=joins,
+                racks=racks,
                 mounts=mounts,
             )
         ],

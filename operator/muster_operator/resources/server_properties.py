@@ -1,8 +1,9 @@
 """The settings file of all coordinators of one cluster: Kafka's setting names, the same text for every pod.
 
 What differs between pods is written as `${env:NAME}` (KIP-887), which the coordinator replaces from its environment:
-its ordinal, its name, its node's address. So the file, and with it the revision of the pods, does not depend on where a
-pod runs. A node port is the digits of its base with the ordinal as the last digit; bases are divisible by 10.
+its ordinal, its name, its node's address and zone. So the file, and with it the revision of the pods, does not depend
+on where a pod runs. A node port is the digits of its base with the ordinal as the last digit; bases are divisible by
+10.
 """
 
 from typing import Final
@@ -25,6 +26,7 @@ POD_INDEX: Final = "POD_INDEX"
 POD_NAME: Final = "POD_NAME"
 CLUSTER_ID: Final = "CLUSTER_ID"
 NODE_IP: Final = "NODE_IP"
+RACK: Final = "RACK"
 _PLACEHOLDERS: Final = {"$(NODE_IP)": NODE_IP, "$(POD_NAME)": POD_NAME, "$(ORDINAL)": POD_INDEX}
 
 
@@ -95,6 +97,7 @@ def _own_settings(owner: OwnerView, spec: ClusterSpec, replicas: int) -> dict[st
     return {
         "node.id": _environment(POD_INDEX),
         "log.dirs": DATA_DIR,
+        "broker.rack": _environment(RACK),
         "controller.quorum.voters": _voters(owner, spec, replicas),
         "listeners": ",".join(f"{names[item.name]}://0.0.0.0:{item.port}" for item in spec.listeners),
         "advertised.listeners": ",".join(

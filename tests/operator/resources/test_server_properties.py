@@ -17,7 +17,12 @@ def settings(ordinal: int, *, replicas: int | None = None, **spec: Any) -> Setti
     """What pod `ordinal` reads on a node with address 10.0.0.<ordinal + 1>."""
     parsed = cluster_spec(**spec)
     text = server_properties.text(owner(), parsed, replicas=replicas or parsed.replicas)
-    environment = {"POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": f"10.0.0.{ordinal + 1}"}
+    environment = {
+        "POD_INDEX": str(ordinal),
+        "POD_NAME": f"main-{ordinal}",
+        "NODE_IP": f"10.0.0.{ordinal + 1}",
+        "RACK": "zone-b",
+    }
     return settings_of(with_environment(parse_properties(text), environment))
 
 
@@ -38,11 +43,22 @@ def test_a_pod_beyond_the_founders_joins_by_the_clusters_id_and_these_form_it_wi
     none."""
     text = server_properties.text(owner(), cluster_spec(replicas=5, replicationFactor=3), replicas=3, joins=True)
     for ordinal in range(5 if cluster_id else 3):
-        environment = {"POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": "10.0.0.1"}
+        environment = {"POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": "10.0.0.1", "RACK": ""}
         read = settings_of(with_environment(parse_properties(text), {**environment, "CLUSTER_ID": cluster_id}))
         assert read.cluster_id == (cluster_id or None)
         assert read.joins == (ordinal > 2)
         assert read.peer_advertised == (f"main-{ordinal}.main-peers.shop.svc", 9093)
+
+
+def test_the_zone_of_the_pods_node_is_its_rack_and_without_one_it_has_none() -> None:
+    """Nodes without zones, and Kubernetes before 1.35, give the pod no such label: the variable is empty then."""
+    assert settings(2).rack == "zone-b"
+    container = one(cluster_children(cluster_spec()), "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    (told,) = [it for it in container["env"] if it["name"] == "RACK"]
+    assert told["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['topology.kubernetes.io/zone']"
+    text = server_properties.text(owner(), cluster_spec(), replicas=3)
+    environment = {"POD_INDEX": "0", "POD_NAME": "main-0", "NODE_IP": "10.0.0.1", "RACK": ""}
+    assert settings_of(with_environment(parse_properties(text), environment)).rack == ""
 
 
 def test_clients_are_told_the_pods_own_name() -> None:
@@ -140,7 +156,7 @@ def test_a_secured_cluster_starts_with_what_its_fields_say() -> None:
 )
 def test_peers_are_dialled_and_accepted_as_the_mode_says(mode: PeerMode, dials: str, accepts: set[str]) -> None:
     text = server_properties.text(owner(), cluster_spec(), replicas=3, peers=mode)
-    environment = {"POD_INDEX": "0", "POD_NAME": "main-0", "NODE_IP": "10.0.0.1"}
+    environment = {"POD_INDEX": "0", "POD_NAME": "main-0", "NODE_IP": "10.0.0.1", "RACK": ""}
     read = settings_of(with_environment(parse_properties(text), environment))
     assert read.peer_security.name == dials
     assert {one.name for one in read.peer_methods} == accepts
