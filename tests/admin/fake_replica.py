@@ -166,6 +166,10 @@ class FakeReplica:
                 config=Config((*MEMBERS[1:], 4)) if group in self.left_over else Config(MEMBERS),
             )
 
+    def log_bytes(self, group: GroupNo) -> int | None:
+        """Only the second group has records."""
+        return 4_096 if group == GroupNo(2) else None
+
     def groups_to_change(self) -> int:
         return 0
 

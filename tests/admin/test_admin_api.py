@@ -178,6 +178,7 @@ def test_partitions_name_topics_and_the_leaders_view_of_each_voter(tmp_path: Pat
             {"file": "00000000000000000040.log", "damage": "its CRC", "repair": "is being fetched"}
         ]
         assert by_group[2]["damaged"] == []
+        assert [by_group[number]["log_bytes"] for number in (0, 1, 2)] == [None, None, 4_096]
         assert (by_group[2]["role"], by_group[2]["match"]) == ("follower", {})
 
     run(tmp_path, body)

@@ -157,7 +157,9 @@ class AdminApi:
         names = names_of_groups(self._replica.image())
         parts: list[str] = []
         for group in self._replica.local_groups():
-            parts.append(json.dumps(partition_document(group, *names.get(group.group, (None, None)))))
+            topic, number = names.get(group.group, (None, None))
+            size_bytes = self._replica.log_bytes(group.group)
+            parts.append(json.dumps(partition_document(group, topic, number, log_bytes=size_bytes)))
             if len(parts) % PIECE == 0:
                 await next_turn()
         text = f'{{"broker": {self._replica.broker}, "partitions": [{", ".join(parts)}]}}'

@@ -102,8 +102,11 @@ def names_of_groups(image: ClusterImage | None) -> dict[GroupNo, tuple[str, int]
     }
 
 
-def partition_document(group: GroupStatus, topic: str | None, partition: int | None) -> Json:
-    """A Raft group with a voter here; topic and partition are null for the controller group."""
+def partition_document(
+    group: GroupStatus, topic: str | None, partition: int | None, *, log_bytes: int | None = None
+) -> Json:
+    """A Raft group with a voter here; topic and partition are null for the controller group. `log_bytes`: of a
+    partition's records here, null for groups without."""
     return {
         "group": group.group,
         "topic": topic,
@@ -114,6 +117,7 @@ def partition_document(group: GroupStatus, topic: str | None, partition: int | N
         "commit": group.commit,
         "applied": group.applied,
         "last_index": group.last_index,
+        "log_bytes": log_bytes,
         "voters": list(group.voters),
         "learners": list(group.learners()),
         "bindings": {str(voter): binding for voter, binding in group.bindings().items()},

@@ -86,6 +86,10 @@ class AdminReplica(Surface, Protocol):
         """The topic partitions led here with an open transaction."""
         ...
 
+    def log_bytes(self, group: GroupNo) -> int | None:
+        """Size of a partition's log that has a replica here; None for groups without one."""
+        ...
+
     def groups_to_change(self) -> int:
         """Raft groups led here that do not have the members yet that the controller wants them to have."""
         ...

@@ -391,6 +391,11 @@ class Node:
         of_topics = (log.topic.open_transactions() for log in manager.topic_logs())
         return (found for found in chain(of_groups, of_topics) if found is not None)
 
+    def log_bytes(self, group: GroupNo) -> int | None:
+        """Of a partition's segments on this replica; None if it is not here, or the group has no log of records."""
+        log = self.local_log(group)
+        return None if log is None else log.size_bytes()
+
     def groups_to_change(self) -> int:
         """How many Raft groups led here lack wanted members."""
         return 0 if self.formed is None else self.formed.membership.to_change()

@@ -118,6 +118,7 @@ def _raft_group(found: Json) -> RaftGroupView:
         last_index=_int(found["last_index"]),
         commit_index=_int(found["commit"]),
         applied_index=_int(found["applied"]),
+        log_bytes=None if found.get("log_bytes") is None else _int(found["log_bytes"]),
         match={int(broker): _int(index) for broker, index in found["match"].items()},
         bindings={
             int(broker): None if binding is None else _int(binding)

@@ -43,6 +43,9 @@ class ClusterScaling:
         Text(max_length=1000), "Pods of the coordinators that are to leave; absent: none is."
     )
     groups_to_move: int | None = spec_field(COUNT, "Replicas of Raft groups that they still hold.")
+    bytes_to_move: int | None = spec_field(
+        LONG, "Bytes of records of which another copy is to be made. Absent: not known."
+    )
     groups_at_first: int | None = spec_field(COUNT, "Replicas of Raft groups that they held when it began.")
     moving: int | None = spec_field(COUNT, "Partitions that are being moved now. Absent: not known.")
     since: str | None = spec_field(TIME, "When it began.")
@@ -55,6 +58,9 @@ class ClusterScaling:
 class ClusterReplication:
     wanted: int | None = spec_field(COUNT, "Replicas that each Raft group is to have.")
     partitions_to_go: int | None = spec_field(COUNT, "Partitions that do not have them yet.")
+    bytes_to_move: int | None = spec_field(
+        LONG, "Bytes of records of which another copy is to be made. Absent: not known."
+    )
     partitions_at_first: int | None = spec_field(COUNT, "Partitions that did not when it began.")
     moving: int | None = spec_field(COUNT, "Partitions that are being moved now.")
     since: str | None = spec_field(TIME, "When it began.")

@@ -297,6 +297,13 @@ def to_move(world: ClusterWorld, leaving: tuple[int, ...]) -> int:
     return sum(voter in leaving for one in led for voter in one.view.voters)
 
 
+def bytes_to_move(world: ClusterWorld, leaving: tuple[int, ...]) -> int:
+    """Records of which the others have to get another copy, as the groups' leaders have them."""
+    views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
+    led = quorum.survey(views).led.values()
+    return sum((one.view.log_bytes or 0) * sum(voter in leaving for voter in one.view.voters) for one in led)
+
+
 def scaling_status(world: ClusterWorld, members: Members) -> dict[str, Any]:
     """`status.scaling`: who is leaving, and how far that is. {}: nobody is."""
     if not members.leaving:
@@ -308,6 +315,7 @@ def scaling_status(world: ClusterWorld, members: Members) -> dict[str, Any]:
     first = max(int(before.get("groupsAtFirst") or 0), left) if same else left
     since = str(before["since"]) if same and "since" in before else timestamp(world.now_ms)
     found: dict[str, Any] = {"leaving": names, "groupsToMove": left, "groupsAtFirst": first, "since": since}
+    found["bytesToMove"] = bytes_to_move(world, members.leaving)
     if isinstance(world.moves, MovesView):
         found["moving"] = world.moves.moving
     eta_s = seconds_left(left=left, first=first, since=since, now_ms=world.now_ms)

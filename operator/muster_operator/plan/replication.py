@@ -14,10 +14,11 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.releases import MEMBERS_LEVEL
+from muster_operator.plan import quorum
 from muster_operator.plan.actions import RaiseReplication
 from muster_operator.plan.conditions import Finding, finding, timestamp
 from muster_operator.plan.pace import seconds_left
-from muster_operator.world.cluster import ClusterWorld, ReplicationView
+from muster_operator.world.cluster import ClusterWorld, ReplicationView, ReplicaView
 
 TYPE = ClusterCondition.SCALING_REFUSED
 
@@ -72,6 +73,13 @@ def _left(view: ReplicationView) -> str:
     return f"{view.partitions_to_go} partitions, {view.moving} of them on their way{controller}"
 
 
+def _bytes_to_move(world: ClusterWorld, factor: int) -> int:
+    """Records of which further copies are to be made, as the groups' leaders have them."""
+    views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
+    led = quorum.survey(views).led.values()
+    return sum((one.view.log_bytes or 0) * max(0, factor - len(one.view.voters)) for one in led)
+
+
 def replication_status(world: ClusterWorld, raised: Raising | None) -> dict[str, Any]:
     """`status.replication`: how far it is. {}: nothing is being raised, or nobody tells."""
     view = world.replication
@@ -86,7 +94,7 @@ def replication_status(world: ClusterWorld, raised: Raising | None) -> dict[str,
     since = str(before["since"]) if same and "since" in before else timestamp(world.now_ms)
     found: dict[str, Any] = {
         "wanted": world.spec.replication_factor, "partitionsToGo": left, "partitionsAtFirst": first,
-        "moving": view.moving, "since": since,
+        "moving": view.moving, "since": since, "bytesToMove": _bytes_to_move(world, view.factor),
     }  # fmt: skip
     eta_s = seconds_left(left=left, first=first, since=since, now_ms=world.now_ms)
     return found if eta_s is None else found | {"secondsLeft": eta_s}

@@ -28,6 +28,8 @@ class RaftGroupView:
     applied_index: int
     match: Mapping[int, int]
     """Broker id → index known to be on it. On the leader only."""
+    log_bytes: int | None = None
+    """Size of the partition's records there; None: it has none, or an earlier release, which does not tell."""
     bindings: Mapping[int, int | None] = field(default_factory=dict)
     """Broker id → which of its data folders votes, by `Seat.binding`; None while that changes."""
 

@@ -62,6 +62,7 @@ def test_every_group_is_seen_from_its_leader(cluster: MusterCluster) -> None:
     leading = next(group for one in views for group in one.groups if group.role == "leader")
     assert set(leading.match) == {0, 1, 2}
     assert leading.voters == (0, 1, 2)
+    assert {group.log_bytes for one in views for group in one.groups if group.group == 0} == {None}
 
 
 def test_drain_to_nothing_and_back(cluster: MusterCluster) -> None:

@@ -62,6 +62,19 @@ def of_secured() -> Iterator[Status]:
     yield plan_cluster(one.world(), SETTINGS).status
 
 
+def of_one_that_gets_more_replicas() -> Iterator[Status]:
+    """From one coordinator to three, until every group has three replicas."""
+    model = ModelCluster(replicas=1, factor_now=1, image="good:0.2.0")
+    for tick in range(80):
+        if tick == 30:
+            model.factor = 3
+            model.set_replicas(3)
+        plan = model.plan()
+        yield plan.status
+        model.carry_out(plan)
+        model.tick()
+
+
 def of_group() -> Iterator[Status]:
     """Made, joined, scaled up and down, a silent cluster, paused; also dynamic members, and observing only."""
     for model in (ModelGroup(), ModelGroup(static=False), ModelGroup(template=False), ModelGroup(committed=None)):
@@ -88,7 +101,7 @@ def of_group() -> Iterator[Status]:
 
 
 MADE = {
-    COORDINATOR_CLUSTER.kind: [*of_cluster(), *of_secured()],
+    COORDINATOR_CLUSTER.kind: [*of_cluster(), *of_secured(), *of_one_that_gets_more_replicas()],
     CONSUMER_GROUP.kind: [dated(one, 0) for one in of_group()],
 }
 kinds = pytest.mark.parametrize("kind", [COORDINATOR_CLUSTER, CONSUMER_GROUP], ids=lambda kind: kind.short)

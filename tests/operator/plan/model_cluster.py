@@ -120,6 +120,8 @@ class ModelCluster:
     """What the coordinators say to a replacement; "": they agree."""
     factor: int = 0
     """spec.replicationFactor; 0: absent."""
+    log_bytes: int | None = None
+    """Of each group's records, as coordinators tell them."""
     factor_now: int = 3
     """Replicas that every group has, or is getting: `raised` of them are done."""
     raised: bool = True
@@ -241,7 +243,7 @@ class ModelCluster:
             role="leader" if leads else "follower", term=raft.term, leader=raft.leader,
             voters=raft.voters, last_index=raft.last if leads else raft.match[ordinal],
             commit_index=0, applied_index=0, match=dict(raft.match) if leads else {},
-            bindings=self.volumes.bindings(raft.number),
+            bindings=self.volumes.bindings(raft.number), log_bytes=self.log_bytes,
         )  # fmt: skip
 
     # The truth.

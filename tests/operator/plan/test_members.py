@@ -276,13 +276,14 @@ def scaling(model: ModelCluster) -> Mapping[str, Any]:
 
 
 def test_the_status_tells_how_far_it_is() -> None:
-    model = scaled(4, groups=9)
+    model = scaled(4, groups=9, log_bytes=1_000)
     held = sum(3 in raft.match for raft in model.rafts)
     model.set_replicas(3)
     one_pass(model)
     assert held > 2
     first = scaling(model)
     assert (first["leaving"], first["groupsToMove"], first["groupsAtFirst"]) == ("c-3", held, held)
+    assert first["bytesToMove"] == 1_000 * held
     assert "secondsLeft" not in first
     model.tick()
     one_pass(model)

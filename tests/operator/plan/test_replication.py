@@ -11,7 +11,7 @@ from muster_operator.api.conditions import Reason
 from muster_operator.plan.actions import RaiseReplication
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.members import plan_members
-from muster_operator.world.cluster import ReplicationView
+from muster_operator.world.cluster import ReplicationView, ReplicaView
 from muster_operator.world.views import Unknown
 
 from tests.operator.plan.model_cluster import SETTINGS, ModelCluster
@@ -92,7 +92,7 @@ def test_it_is_told_how_far_it_is_until_all_is_done() -> None:
         seen.append({key: value for key, value in status["replication"].items() if key != "since"})
         assert said(model) == ("False", Reason.RAISING_REPLICATION)
         assert next(one for one in status["conditions"] if one["type"] == "Ready")["status"] == "False"
-    base = {"wanted": 3, "partitionsAtFirst": 8, "moving": 2}
+    base = {"wanted": 3, "partitionsAtFirst": 8, "moving": 2, "bytesToMove": 0}
     assert seen == [
         {**base, "partitionsToGo": 8},
         {**base, "partitionsToGo": 6, "secondsLeft": 30},
@@ -147,3 +147,25 @@ def test_to_lower_is_a_persons_word() -> None:
     assert did(model, "raise") == ["raise 3"]
     assert said(model) == ("True", Reason.REPLICATION_FACTOR_FIXED)
     assert model.status["replicationFactor"] == 3
+
+
+def test_bytes_are_those_of_the_copies_that_lack() -> None:
+    """Two more of each group of one voter; a coordinator that does not tell sizes counts for nothing."""
+    model = alone()
+    model.factor = 3
+    model.set_replicas(3)
+    until_asked(model)
+    world = model.world()
+    sizes = iter((1_000, 200, None, 5))
+    views = {}
+    for name, one in world.replicas.items():
+        assert isinstance(one, ReplicaView)
+        groups = tuple(
+            replace(it, voters=(0,), log_bytes=next(sizes, None)) if it.role == "leader" else it for it in one.groups
+        )
+        views[name] = replace(one, groups=groups)
+    told = sum(it.log_bytes or 0 for one in views.values() for it in one.groups)
+    view = replace(VIEW, factor=3, partitions_to_go=3, voters_to_be=3, done=False)
+    status = plan_cluster(replace(world, replicas=views, replication=view), SETTINGS).status
+    assert told >= 1_000
+    assert status["replication"]["bytesToMove"] == 2 * told
