@@ -217,5 +217,6 @@ def test_admin_api_and_probes_by_https_and_the_nodes_zone_is_the_rack(
     assert (status["brokers"], status["voters"]) == (1, 1), "told by the admin API alone"
     assert status["clusterId"]
     assert one.admin(0, "/v1/status") == (0, {})
-    (broker,) = AdminClient({"bootstrap.servers": one.bootstrap}).describe_cluster().result(20).nodes
+    client = AdminClient({"bootstrap.servers": one.bootstrap})
+    (broker,) = client.describe_cluster().result(20).nodes
     assert broker.rack == zone
