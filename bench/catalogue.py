@@ -16,6 +16,7 @@ from bench.rows import (
     rebalance,
     replace,
     snapshot_install,
+    tls,
     wal_full,
     wal_rotation,
 )
@@ -36,6 +37,7 @@ ROWS: tuple[Row, ...] = (
     *wal_full.ROWS,
     *snapshot_install.ROWS,
     *replace.ROWS,
+    *tls.ROWS,
 )
 
 

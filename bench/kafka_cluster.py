@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import SideMissing
+from bench.tls import TLS_LISTENER, TlsFiles
 from tests import java_tools, orphans
 from tests.cluster import free_port_base
 from tests.kafka_broker import answers_api_versions
@@ -35,13 +36,16 @@ _SETTINGS = Path(__file__).parent / "kafka"
 class KafkaCluster:
     """Can be started and stopped any number of times; the data stay in the folder. Broker ids are 0, 1, 2."""
 
-    def __init__(self, folder: Path, *, offsets_partitions: int = 50) -> None:
+    def __init__(self, folder: Path, *, offsets_partitions: int = 50, tls: TlsFiles | None = None) -> None:
         self.folder = folder
+        self._tls = tls
         self._offsets_partitions = offsets_partitions
         # Below the ephemeral range: no client's own port may occupy it when a broker restarts.
         base = free_port_base(BROKERS)
         self.ports = [base + node for node in range(BROKERS)]
         self._controller_ports = [base + 100 + node for node in range(BROKERS)]
+        self.tls_ports = [base + 200 + node for node in range(BROKERS)]
+        """Where nothing listens without TLS."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._class_path = ""
 
@@ -107,17 +111,31 @@ class KafkaCluster:
     def _config(self, node: int) -> Path:
         return self._broker(node) / "server.properties"
 
+    def settings(self, node: int) -> str:
+        """The text of a broker's server.properties."""
+        data = self._broker(node) / "data"
+        voters = ",".join(f"{n}@127.0.0.1:{self._controller_ports[n]}" for n in range(BROKERS))
+        values: dict[str, object] = {
+            "node": node,
+            "port": self.ports[node],
+            "controller_port": self._controller_ports[node],
+        }
+        values["offsets_partitions"] = self._offsets_partitions
+        template = string.Template((_SETTINGS / "broker.properties").read_text())
+        values |= {"tls_listener": "", "tls_protocol": "", "tls_settings": ""}
+        if self._tls is not None:
+            values["tls_listener"] = f",{TLS_LISTENER}://127.0.0.1:{self.tls_ports[node]}"
+            values["tls_protocol"] = f",{TLS_LISTENER}:SSL"
+            values["tls_settings"] = f"ssl.keystore.type=PEM\nssl.keystore.location={self._tls.both}\n"
+        # The comment at its top contains the placeholder itself, which is not a field: hence safe_substitute.
+        return template.safe_substitute(values, voters=voters, data=data)
+
     def _format(self, node: int) -> None:
         data = self._broker(node) / "data"
         if (data / "meta.properties").exists():
             return
         data.mkdir(parents=True, exist_ok=True)
-        voters = ",".join(f"{n}@127.0.0.1:{self._controller_ports[n]}" for n in range(BROKERS))
-        values = {"node": node, "port": self.ports[node], "controller_port": self._controller_ports[node]}
-        values["offsets_partitions"] = self._offsets_partitions
-        template = string.Template((_SETTINGS / "broker.properties").read_text())
-        # The comment at its top contains the placeholder itself, which is not a field: hence safe_substitute.
-        self._config(node).write_text(template.safe_substitute(values, voters=voters, data=data))
+        self._config(node).write_text(self.settings(node))
         tool = self._java(node, ("-Xmx128m",), "kafka.tools.StorageTool", "format", "-c", str(self._config(node)))
         done = subprocess.run(
             [*tool, "-t", "MusterBenchmarkKafkaAA"], capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False

@@ -18,6 +18,7 @@ from bench import processes
 from bench.compare import KAFKA, KAFKA_FSYNC
 from bench.kafka_cluster import KafkaCluster
 from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster, Side, admin_client
+from bench.tls import TlsFiles
 from tests.cluster import wait_until
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -26,14 +27,21 @@ OFFSETS_TOPIC = "__consumer_offsets"
 class Kafka(Cluster):
     name = KAFKA
 
-    def __init__(self, folder: Path, *, partitions: int = 50) -> None:
+    def __init__(self, folder: Path, *, partitions: int = 50, tls: bool = False) -> None:
         self.folder = folder
-        self.cluster = KafkaCluster(folder, offsets_partitions=partitions)
+        if tls:
+            self.tls = TlsFiles.make(folder.with_name(folder.name + "-tls"))
+        self.cluster = KafkaCluster(folder, offsets_partitions=partitions, tls=self.tls)
 
     @property
     @override
     def bootstrap(self) -> str:
         return self.cluster.bootstrap
+
+    @property
+    @override
+    def tls_bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.cluster.tls_ports)
 
     @override
     def pids(self) -> list[int]:
@@ -59,6 +67,8 @@ class Kafka(Cluster):
     def stop(self) -> None:
         self.cluster.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.tls is not None:
+            self.tls.remove()
 
     @override
     def kill(self, node: int) -> None:

@@ -40,6 +40,8 @@ class Own:
     """Partitions of the offsets topic, on both sides."""
     topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
     """Name -> partitions."""
+    tls: bool = False
+    """Every server has a listener with TLS besides (`bench.tls`)."""
     warm: bool = True
     """Warm up the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
@@ -109,9 +111,11 @@ class Lab:
         folder = self.folder / f"{name}-{next(self._number)}"
         cluster: Cluster
         if name == MUSTER:
-            cluster = Muster(folder / "data", replicas=own.replicas, partitions=own.partitions, settings=own.settings)
+            cluster = Muster(
+                folder / "data", replicas=own.replicas, partitions=own.partitions, settings=own.settings, tls=own.tls
+            )
         else:
-            cluster = Kafka(folder, partitions=own.partitions)
+            cluster = Kafka(folder, partitions=own.partitions, tls=own.tls)
         try:
             cluster.start()
             cluster.create_topics(own.topics)

@@ -5,12 +5,14 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster_coordinator.properties import format_properties, parse_properties
 from typing_extensions import override
 
 from bench import processes
 from bench.compare import MUSTER
 from bench.errors import RunFailed
 from bench.sides import ADMIN_TIMEOUT_S, Cluster
+from bench.tls import TLS_LISTENER, TlsFiles
 from tests.cluster import MusterCluster, wait_until
 
 UNEVEN_MAX = 0.05
@@ -24,10 +26,24 @@ class Muster(Cluster):
     name = MUSTER
 
     def __init__(
-        self, folder: Path, *, replicas: int = 3, partitions: int = 50, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        replicas: int = 3,
+        partitions: int = 50,
+        settings: Mapping[str, str] | None = None,
+        tls: bool = False,
     ) -> None:
         self.nodes = replicas
-        self.cluster = MusterCluster(folder, replicas=replicas, partitions=partitions, settings=dict(settings or {}))
+        self.cluster = MusterCluster(
+            folder,
+            replicas=replicas,
+            partitions=partitions,
+            settings=dict(settings or {}),
+            room_for=replicas if tls else 0,
+        )
+        if tls:
+            self.tls = TlsFiles.make(folder.with_name(folder.name + "-tls"))
 
     @property
     @override
@@ -38,14 +54,40 @@ class Muster(Cluster):
     def pids(self) -> list[int]:
         return [self.cluster.pid(node) for node in range(self.nodes)]
 
+    @property
+    @override
+    def tls_bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{self._tls_port(node)}" for node in range(self.nodes))
+
+    def _tls_port(self, node: int) -> int:
+        return self.cluster.client_port(self.nodes + node)
+
     @override
     def start(self) -> None:
         self.cluster.start()
+        if self.tls is not None:
+            for node in range(self.nodes):
+                self._add_tls(node, self.tls)
+
+    def _add_tls(self, node: int, tls: TlsFiles) -> None:
+        """A second listener, as a person adds one: by the replica's settings and another start."""
+        config = self.cluster.folder / f"replica-{node}" / "server.properties"
+        values = parse_properties(config.read_text())
+        values["listeners"] += f",{TLS_LISTENER}://127.0.0.1:{self._tls_port(node)}"
+        values["listener.security.protocol.map"] = f"PLAINTEXT:PLAINTEXT,{TLS_LISTENER}:SSL"
+        values["ssl.keystore.certificate.chain"] = str(tls.certificate)
+        values["ssl.keystore.key"] = str(tls.key)
+        config.write_text(format_properties(values, "a replica of a benchmark, with TLS"))
+        self.cluster.kill(node, signal.SIGTERM)
+        wait_until("it is gone", lambda: self.cluster.probe(node, "/livez") == 0, ADMIN_TIMEOUT_S)
+        self.cluster.start_replica(node)
 
     @override
     def stop(self) -> None:
         self.cluster.close()
         shutil.rmtree(self.cluster.folder, ignore_errors=True)
+        if self.tls is not None:
+            self.tls.remove()
 
     @override
     def settle(self) -> None:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from bench.compare import DISK
 from bench.kafka_cluster import BROKERS
+from bench.tls import TlsFiles
 from tests.raw_group import find_coordinator
 
 ADMIN_TIMEOUT_S = 60
@@ -56,6 +57,13 @@ class Cluster(Side):
     """Three servers with broker ids 0, 1, 2."""
 
     nodes = BROKERS
+    tls: TlsFiles | None = None
+    """Of the listener with TLS, if there is one."""
+
+    @property
+    @abstractmethod
+    def tls_bootstrap(self) -> str:
+        """Of the listener with TLS."""
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         if not topics:

@@ -26,8 +26,9 @@ func joinHostPort(host string, port int32) string {
 
 // client is one connection with one request in flight: it prepares a load and is never measured.
 type client struct {
-	conn *net.TCPConn
-	next int32
+	conn   *net.TCPConn
+	sealed *sealed // nil: in the clear
+	next   int32
 }
 
 func dial(address string) (*client, error) {
@@ -35,10 +36,26 @@ func dial(address string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn.(*net.TCPConn)}, nil
+	c := &client{conn: conn.(*net.TCPConn)}
+	if err := c.conn.SetDeadline(time.Now().Add(callTimeout)); err != nil {
+		return nil, err
+	}
+	if c.sealed, err = wrap(c.conn, address); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *client) close() { c.conn.Close() }
+
+// stream is what requests are written to.
+func (c *client) stream() net.Conn {
+	if c.sealed != nil {
+		return c.sealed.conn
+	}
+	return c.conn
+}
 
 // call sends a frame and returns the answer, which begins at its header.
 func (c *client) call(frame []byte) ([]byte, error) {
@@ -47,11 +64,12 @@ func (c *client) call(frame []byte) ([]byte, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(callTimeout)); err != nil {
 		return nil, err
 	}
-	if _, err := c.conn.Write(frame); err != nil {
+	stream := c.stream()
+	if _, err := stream.Write(frame); err != nil {
 		return nil, err
 	}
 	var head [sizeOfLength]byte
-	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(stream, head[:]); err != nil {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head[:])
@@ -59,7 +77,7 @@ func (c *client) call(frame []byte) ([]byte, error) {
 		return nil, fmt.Errorf("answer of %d bytes", size)
 	}
 	answer := make([]byte, size)
-	if _, err := io.ReadFull(c.conn, answer); err != nil {
+	if _, err := io.ReadFull(stream, answer); err != nil {
 		return nil, err
 	}
 	if got := int32(binary.BigEndian.Uint32(answer)); got != c.next {
@@ -80,6 +98,9 @@ func (c *client) detach() (int, error) {
 		return -1, err
 	}
 	c.conn.Close()
+	if c.sealed != nil {
+		c.sealed.carrier.fd = descriptor
+	}
 	if err := syscall.SetNonblock(descriptor, true); err != nil {
 		return -1, err
 	}

@@ -64,6 +64,7 @@ func (t *tally) merge(other *tally) {
 
 type connection struct {
 	fd       int
+	sealed   *sealed // nil: in the clear
 	key      int
 	task     task
 	nextID   int32
@@ -214,26 +215,54 @@ func (e *engine) send(c *connection, counted int64) {
 }
 
 func (e *engine) flush(c *connection) error {
-	if len(c.out) > 0 {
-		n, err := writeSome(c.fd, c.out)
+	out := &c.out
+	if c.sealed != nil {
+		if len(c.out) > 0 {
+			if _, err := c.sealed.conn.Write(c.out); err != nil {
+				return err
+			}
+			c.out = c.out[:0]
+		}
+		out = &c.sealed.carrier.out
+	}
+	if len(*out) > 0 {
+		n, err := writeSome(c.fd, *out)
 		if err != nil {
 			return err
 		}
-		c.out = c.out[:copy(c.out, c.out[n:])]
+		*out = (*out)[:copy(*out, (*out)[n:])]
 	}
-	if waits := len(c.out) > 0; waits != c.writable {
+	if waits := len(*out) > 0; waits != c.writable {
 		c.writable = waits
 		return e.poll.watch(c.fd, c.key, waits, syscall.EPOLL_CTL_MOD)
 	}
 	return nil
 }
 
+// receive what there is; of TLS all of it, as no event tells of what is read but not yet opened.
 func (e *engine) receive(c *connection) error {
-	n, err := readSome(c.fd, c.in[c.have:])
-	if err != nil {
-		return err
+	if c.sealed == nil {
+		n, err := readSome(c.fd, c.in[c.have:])
+		if err != nil {
+			return err
+		}
+		c.have += n
+		return e.digest(c)
 	}
-	c.have += n
+	for {
+		n, err := c.sealed.read(c.in[c.have:])
+		if err != nil || n == 0 {
+			return err
+		}
+		c.have += n
+		if err := e.digest(c); err != nil {
+			return err
+		}
+	}
+}
+
+// digest whole answers.
+func (e *engine) digest(c *connection) error {
 	now := e.now()
 	at := 0
 	for c.have-at >= sizeOfLength {

@@ -52,7 +52,7 @@ func drivenTally(t *testing.T, address string, config engineConfig, rate float64
 		t.Fatal(err)
 	}
 	config.echoed = true
-	one := &connection{fd: fd, task: &fixed{frame: heartbeatRequest(newMember("group")), read: readSimple}}
+	one := &connection{fd: fd, sealed: c.sealed, task: &fixed{frame: heartbeatRequest(newMember("group")), read: readSimple}}
 	total, _, err := drive(config, []*connection{one}, 1, rate, processes{})
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,14 @@ func parseState(name string, arguments []string) (*stateOptions, error) {
 	f.IntVar(&o.partitions, "partitions", 10, "committed in each group")
 	f.IntVar(&o.count, "count", 10, "members of each group; connections to hold")
 	f.IntVar(&o.every, "every", 1, "check: only every n-th group")
+	ca := addTLS(f)
 	if err := f.Parse(arguments); err != nil {
 		return nil, err
 	}
 	if o.groups < 1 || o.partitions < 1 || o.count < 1 || o.every < 1 {
 		return nil, fmt.Errorf("%s: every number is 1 or more", name)
 	}
-	return o, nil
+	return o, encrypt(*ca)
 }
 
 func (o *stateOptions) names() []string {

@@ -36,6 +36,7 @@ func parseLoad(arguments []string) (*loadOptions, error) {
 	f.Float64Var(&o.rate, "rate", 0, "requests a second over all connections; 0: closed loop")
 	f.DurationVar(&o.warmup, "warmup", time.Second, "")
 	f.DurationVar(&o.window, "window", 3*time.Second, "")
+	ca := addTLS(f)
 	f.BoolVar(&o.echoed, "echo", false, "the servers send back what they get")
 	if err := f.Parse(arguments); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func parseLoad(arguments []string) (*loadOptions, error) {
 	if o.prefix == "" {
 		o.prefix = ownPrefix()
 	}
-	return o, nil
+	return o, encrypt(*ca)
 }
 
 func ownPrefix() string { return fmt.Sprintf("bench-%x", time.Now().UnixNano()) }
@@ -114,7 +115,7 @@ func (o *loadOptions) prepare(members []*member) ([]*connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		connections[n] = &connection{fd: fd, task: task}
+		connections[n] = &connection{fd: fd, sealed: m.client.sealed, task: task}
 	}
 	return connections, nil
 }

@@ -4,6 +4,7 @@
 //	loadgen load  --bootstrap A,B --op heartbeat --connections 50 --depth 1     closed loop
 //	loadgen load  --bootstrap A,B --op commit --rate 2700                       open loop
 //	loadgen storm --bootstrap A,B --members 1000                                join to stable, forced rebalances
+//	loadgen connect --bootstrap A,B --ca FILE                                   connections and handshakes a second
 //	loadgen fill | check | members | hold                                       state for other measurements
 //	loadgen echo  --port P                                                      the compiled echo server
 //
@@ -20,10 +21,10 @@ import (
 func main() {
 	commands := map[string]func([]string) (any, error){
 		"load": runLoad, "storm": runStorm, "fill": runFill, "check": runCheck, "members": runMembers,
-		"hold": runHold, "echo": runEcho,
+		"hold": runHold, "echo": runEcho, "connect": runConnect,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fail(fmt.Errorf("first argument: load, storm, fill, check, members, hold or echo"))
+		fail(fmt.Errorf("first argument: load, storm, fill, check, members, hold, connect or echo"))
 	}
 	document, err := commands[os.Args[1]](os.Args[2:])
 	if err != nil {
