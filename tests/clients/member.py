@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests import java_tools
+from tests import go_tools, java_tools
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -33,7 +33,7 @@ class Member:
         self.record_times: list[float] = []
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
-            [*_command(client), json.dumps(settings)],
+            [*_command(client, settings.pop("jvm", ())), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -173,9 +173,12 @@ class Member:
                     continue
 
 
-def _command(client: str) -> list[str]:
+def _command(client: str, jvm: Sequence[str]) -> list[str]:
     if client == "java":
         class_path = java_tools.classpath(*java_tools.KAFKA_ALL)
         compiled = java_tools.compile_java([HERE / "members" / "java" / "Member.java"], class_path)
-        return [java_tools.java_command(), *java_tools.JVM_SMALL, f"-Xmx{JAVA_HEAP_MIB}m", "-cp", compiled, "Member"]
+        head = [java_tools.java_command(), *java_tools.JVM_SMALL, f"-Xmx{JAVA_HEAP_MIB}m", *jvm]
+        return [*head, "-cp", compiled, "Member"]
+    if client == "franz-go":
+        return [str(go_tools.built()), "member"]
     return [sys.executable, "-m", f"tests.clients.members.{client.replace('-', '_')}_member"]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,26 +154,32 @@ class LibrdkafkaProducerLoad(Load):
 
 
 class JavaProducerLoad:
-    """The same by the Java client's default settings."""
+    """The same by the Java client's default settings, and those of a file."""
 
-    def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partition: int, *, properties: Path | None = None, jvm: Sequence[str] = ()
+    ) -> None:
         class_path = java_tools.compile_java(
             [JAVA / "SteadyProducer.java"], java_tools.classpath(*java_tools.KAFKA_ALL)
         )
-        command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", "-cp", class_path, "SteadyProducer"]
+        command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", *jvm, "-cp", class_path]
+        more = [] if properties is None else [str(properties)]
         self._process = subprocess.Popen(
-            [*command, bootstrap, topic, str(partition)],
+            [*command, "SteadyProducer", bootstrap, topic, str(partition), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         self.sent = 0
+        self.throttle_ms_max = 0.0
 
     def finish(self) -> None:
         output, _ = self._process.communicate(timeout=90)
         found = re.search(rb"sent (\d+) failed (\d+) (.*)", output)
         assert found is not None, output[-500:]
         assert int(found[2]) == 0, found[3]
+        throttled = re.search(rb"throttled ([0-9.]+)", output)
+        self.throttle_ms_max = 0.0 if throttled is None else float(throttled[1])
         self.sent = int(found[1])
 
     def dispose(self) -> None:

@@ -5,6 +5,7 @@ out within seconds.
 A SASL_SSL listener on loopback; sessions last three seconds, so each client authenticates again while it works.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -12,9 +13,11 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ from tests import kafka_tools
 from tests.certificates import Authority
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
+from tests.integration.failover_load import JavaProducerLoad
 from tests.security.test_oauth import RSA_KEY, RULES, jwk, token
 from tests.wire.kio_entities import decode_answer, encode_request
 
@@ -374,6 +378,113 @@ def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: C
     assert len(given) > 1
     again = [line for line in metrics(closed) if '"OAUTHBEARER"' in line and "successful again" in line]
     assert again, metrics(closed)
+
+
+class TokenEndpoint(ThreadingHTTPServer):
+    """Where Java's client fetches its tokens: by client credentials (RFC 6749, 4.4), each for a few seconds."""
+
+    LIFE_SECONDS = 12
+    CLIENT, SECRET = "java-client", "canary-java-client"
+
+    def __init__(self) -> None:
+        self.given = 0
+        super().__init__(("127.0.0.1", 0), self._Answer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/token"
+
+    @property
+    def jvm(self) -> tuple[str, ...]:
+        """Since 4.0 a client asks nobody whom the operator of its JVM has not named."""
+        return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.url}",)
+
+    def properties(self, ca: str) -> dict[str, str]:
+        package = "org.apache.kafka.common.security.oauthbearer"
+        return {
+            "security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": ca,
+            "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": self.url,
+            "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+            "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required "
+            f'clientId="{self.CLIENT}" clientSecret="{self.SECRET}";',
+            "sasl.login.refresh.window.factor": "0.5", "sasl.login.refresh.buffer.seconds": "0",
+            "sasl.login.refresh.min.period.seconds": "0",
+        }  # fmt: skip
+
+    class _Answer(BaseHTTPRequestHandler):
+        server: "TokenEndpoint"
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            who = base64.b64encode(f"{self.server.CLIENT}:{self.server.SECRET}".encode()).decode()
+            if self.headers["Authorization"] != f"Basic {who}" or "grant_type=client_credentials" not in asked:
+                self.send_error(401)
+                return
+            self.server.given += 1
+            now = int(time.time())
+            given = token(sub=self.server.CLIENT, exp=now + self.server.LIFE_SECONDS, iat=now, nbf=now)
+            body = json.dumps({"access_token": given, "token_type": "Bearer"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """The test says what was asked."""
+
+
+def by_token(closed: Closed, replicas: Iterable[int]) -> float:
+    """How often a token was shown on a connection that had shown one before."""
+    lines = [one for one in metrics(closed, replicas) if '"OAUTHBEARER"' in one and "successful again" in one]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def test_java_consumes_and_produces_by_tokens_of_an_endpoint_through_a_fail_over(
+    closed: Closed, tmp_path: Path
+) -> None:
+    endpoint = TokenEndpoint()
+    properties = tmp_path / "producer.properties"
+    properties.write_text("".join(f"{name}={text}\n" for name, text in endpoint.properties(closed.ca).items()))
+    who = ("--allow-principal", f"User:{endpoint.CLIENT}")
+    closed.muster("acl", "add", *who, "--consumer", "--topic", "java-token", "--group", "g-java-token")
+    closed.muster("acl", "add", *who, "--producer", "--topic", "java-token")
+    closed.admin.create_topics([NewTopic("java-token", 1, 3)])["java-token"].result(20)
+    producer = JavaProducerLoad(closed.cluster.bootstrap, "java-token", 0, properties=properties, jvm=endpoint.jvm)
+    member = Member(
+        "java", bootstrap=closed.cluster.bootstrap, group="g-java-token", topics=["java-token"], session_ms=20_000,
+        properties=endpoint.properties(closed.ca), jvm=endpoint.jvm,
+    )  # fmt: skip
+
+    def goes_on(what: str) -> None:
+        seen = len(member.records)
+        member.wait(what, lambda it: len(it.records) > seen + 20, 60)
+        assert member.commit(60)["e"] == "committed", what
+
+    try:
+        goes_on("reads what the other one writes")
+        joined = len(member.events)
+        found = closed.admin.describe_consumer_groups(["g-java-token"])["g-java-token"].result(20)
+        coordinator = found.coordinator.id
+        others = [replica for replica in range(3) if replica != coordinator]
+        closed.cluster.kill(coordinator)
+        goes_on("goes on after its coordinator has gone")
+        before, given = by_token(closed, others), endpoint.given
+        wait_until("both have fetched new tokens", lambda: endpoint.given >= given + 4, 60)
+        wait_until("connections went on by them", lambda: by_token(closed, others) >= before + AGAIN_MIN, 60)
+        goes_on("goes on by later tokens")
+        producer.finish()
+        member.wait("everything once", lambda it: len(it.records) >= producer.sent, 60)
+        assert [value for *_, value in member.records] == [str(n) for n in range(producer.sent)]
+        told = [event["e"] for event in member.events[joined:]]
+        assert not {"assigned", "revoked", "lost", "error", "commit_failed"} & set(told), told
+    finally:
+        member.dispose()
+        producer.dispose()
+        endpoint.shutdown()
+        endpoint.server_close()
+    closed.cluster.start_replica(coordinator)
 
 
 def test_kafkas_tool_and_muster_user_administer_the_same_users(closed: Closed) -> None:

@@ -1,6 +1,6 @@
 // One administrator's round in each of three Go libraries: what they tell is printed as a line of JSON.
 //
-// Usage: go_tools sarama|kafka-go|kadm BOOTSTRAP TOPIC; for `produce` see produce.go.
+// Usage: go_tools sarama|kafka-go|kadm BOOTSTRAP TOPIC; for `produce` see produce.go, for `member` member.go.
 package main
 
 import (
@@ -209,6 +209,10 @@ func viaKadm(bootstrap, topic string) told {
 func main() {
 	if os.Args[1] == "produce" {
 		produce(os.Args[2:])
+		return
+	}
+	if os.Args[1] == "member" {
+		member(os.Args[2:])
 		return
 	}
 	library, bootstrap, topic := os.Args[1], os.Args[2], os.Args[3]

@@ -6,6 +6,7 @@ commands on standard input. `tests.clients.member.Member` is the other side.
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
           sasl {mechanism, user, password}, where the listener asks who one is (SASL_SSL with ca, else SASL_PLAINTEXT)
           ca (file of the CA of a listener with TLS), of kafka-python and aiokafka by `encrypted`
+          properties {name: text} of the client's own, jvm [options]: of java alone
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
 events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
           where the client tells them (not kafka-python)

@@ -70,6 +70,7 @@ public final class Member implements ConsumerRebalanceListener {
             p.put("ssl.truststore.location", config.get("ca").asText());
         }
         if (config.hasNonNull("instance")) p.put("group.instance.id", config.get("instance").asText());
+        config.path("properties").fields().forEachRemaining(one -> p.put(one.getKey(), one.getValue().asText()));
         p.put("metadata.max.age.ms", 1000);
         p.put("default.api.timeout.ms", 20000);
         p.put("key.deserializer", StringDeserializer.class.getName());

@@ -1,3 +1,4 @@
+import java.io.FileReader;
 import java.io.IOException;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -8,13 +9,18 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * An idempotent producer of the Java client's defaults: sends 0, 1, 2, ... to one partition until its input ends, then prints
- * "sent N failed M".
+ * "throttled MS" (the longest time) and "sent N failed M". Arguments: bootstrap, topic, partition, and a file of settings for a listener that asks who one is.
  */
 public final class SteadyProducer {
     public static void main(String[] args) throws Exception {
         Properties p = new Properties();
         p.put("bootstrap.servers", args[0]);
         p.put("client.id", "java-producer");
+        if (args.length > 3) {
+            try (FileReader file = new FileReader(args[3])) {
+                p.load(file);
+            }
+        }
         p.put("key.serializer", StringSerializer.class.getName());
         p.put("value.serializer", StringSerializer.class.getName());
         AtomicInteger failed = new AtomicInteger();
@@ -43,6 +49,9 @@ public final class SteadyProducer {
                 Thread.sleep(10);
             }
             producer.flush();
+            producer.metrics().forEach((name, metric) -> {
+                if (name.name().equals("produce-throttle-time-max")) System.out.println("throttled " + metric.metricValue());
+            });
         }
         System.out.println("sent " + n + " failed " + failed.get() + " " + first.get());
         System.out.flush();
