@@ -55,6 +55,7 @@ from muster_coordinator.node_settings import (
     api_settings,
     authorizer_settings,
     client_limits,
+    mutation_windows,
     node_settings,
     quota_windows,
 )
@@ -212,7 +213,7 @@ class Replica:
         rules = authorizer_settings(settings)
         authorize = allow_all if rules is None else StandardAuthorizer(self._node.image, rules, self._events)
         windows = quota_windows(settings)
-        self._throttling = Throttling(loop, windows, self._events)
+        self._throttling = Throttling(loop, windows, self._events, mutation_windows(settings))
         self._admission = Admission(admission_limits(settings), windows, ACCEPT_DELAY_MS_MAX)
         self._dispatcher = Dispatcher(
             self._node,

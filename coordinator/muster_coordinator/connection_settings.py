@@ -45,6 +45,18 @@ class QuotaKeys:
         str(quotas_limits.QUOTA_WINDOW_SECONDS),
         "Length of each window.",
     )
+    mutation_windows: int = _quota_key(
+        "controller.quota.window.num",
+        integer(1, quotas_limits.WINDOWS_MAX),
+        str(quotas_limits.QUOTA_WINDOWS),
+        "Windows of the quota `controller_mutation_rate`: what flows into a bucket within all of them fills it.",
+    )
+    mutation_window_seconds: int = _quota_key(
+        "controller.quota.window.size.seconds",
+        integer(1, quotas_limits.WINDOW_SECONDS_MAX),
+        str(quotas_limits.QUOTA_WINDOW_SECONDS),
+        "Length of each of these.",
+    )
 
 
 def listener_values(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, ListenerLimits]]:

@@ -157,6 +157,11 @@ def quota_windows(settings: Settings) -> Windows:
     return Windows(settings.quota_windows, settings.quota_window_seconds * 1_000)
 
 
+def mutation_windows(settings: Settings) -> Windows:
+    """Of the quota that counts partitions."""
+    return Windows(settings.mutation_windows, settings.mutation_window_seconds * 1_000)
+
+
 def client_limits(settings: Settings) -> ClientLimits:
     """Limits of each client listener."""
     per_address = settings.connections_per_ip_max

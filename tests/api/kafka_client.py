@@ -13,6 +13,7 @@ from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire.codecs import HOT
 from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields
+from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 
 from tests.made_settings import api_settings
 from tests.wire.frames import frames_of
@@ -69,6 +70,7 @@ class KafkaClient:
         listener: str = "PLAINTEXT",
         dispatcher: Dispatcher | None = None,
         sasl: SaslSession | None = None,
+        throttling: Throttling = NOBODY_THROTTLED,
     ) -> None:
         self.surface = surface
         self.dispatcher = dispatcher or Dispatcher(surface, settings or api_settings(), authorize)
@@ -82,6 +84,7 @@ class KafkaClient:
             heartbeat_at_once=self.dispatcher.heartbeat_at_once,
             authenticated=sasl is None,
             sasl=sasl,
+            throttling=throttling,
         )
         self._correlation = 0
         self._asked: list[tuple[int, int, int]] = []

@@ -16,11 +16,13 @@ from muster_coordinator.events import WOULD_BE_DENIED, Event
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.security import limits
 from muster_coordinator.security.acl import Acl
-from muster_coordinator.wire.versions import VERSIONS, Api
+from muster_coordinator.wire.connection import State
+from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, VERSIONS, Api
 from typing_extensions import override
 
 from tests.api.fake_surface import FakeSurface
 from tests.api.kafka_client import KafkaClient
+from tests.api.test_every_version import REQUESTS
 
 TOPIC, GROUP, CLUSTER, LITERAL, PREFIXED, DENY, ALLOW = 2, 3, 4, 3, 4, 2, 3
 ANY: dict[str, Any] = {
@@ -230,3 +232,35 @@ def test_who_is_named_by_no_acl_may_or_may_not(surface: Secured, found: bool, ma
     assert (int(answer.topics[0].error_code.value) == 0) == may
     assert authorizer._index.of_principal(TOPIC, "User:a") == ()
     assert Resource(ResourceType.TOPIC, "orders").name == "orders"
+
+
+RETRIABLE = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
+
+
+@pytest.mark.parametrize("api", sorted(VERSIONS.keys() - BEFORE_AUTHENTICATION))
+def test_before_the_acls_are_known_nobody_but_a_super_user_is_heard(surface: Secured, api: int) -> None:
+    """A closed connection is tried again by every client; a denial would end it."""
+    surface.formed = False
+    for version in range(VERSIONS[api].min, VERSIONS[api].max + 1):
+        stranger = client(surface, "User:a")
+        stranger.send(api, version, **REQUESTS[api])
+        assert stranger.receive() == []
+        assert stranger.connection.state is State.FAILED
+        assert "who may do what" in stranger.connection.failure
+    assert (surface.commands, surface.group_requests) == ([], [])
+
+
+def test_before_the_acls_are_known_greetings_are_answered_and_a_report_denies_nothing(surface: Secured) -> None:
+    surface.formed = False
+    told: list[Event] = []
+    greeted = client(surface, "User:a").ask(Api.API_VERSIONS, 3, client_software_name="c", client_software_version="1")
+    assert int(greeted.error_code.value) == 0
+    reporting = StandardAuthorizer(surface.image, replace(ROOT, report_only=True), told.append)
+    made = KafkaClient(surface, authorize=reporting)
+    made.connection.principal = "User:a"
+    assert Code(made.ask(Api.HEARTBEAT, 4, group_id="g", member_id="m").error_code.value) in RETRIABLE
+    assert told == []
+    root = client(surface)
+    assert [int(one.error_code.value) for one in root.ask(Api.CREATE_ACLS, 3, creations=[]).results] == []
+    surface.formed = True
+    assert int(client(surface, "User:a").ask(Api.DESCRIBE_ACLS, 3, **ANY).error_code.value) == 31

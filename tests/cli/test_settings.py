@@ -426,6 +426,8 @@ KAFKAS = {
     "max.connections.per.ip.overrides",
     "quota.window.num",
     "quota.window.size.seconds",
+    "controller.quota.window.num",
+    "controller.quota.window.size.seconds",
     "message.max.bytes",
     "min.insync.replicas",
     "node.id",

@@ -13,7 +13,7 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.fuzz import extremes
 from tests.fuzz.sane import MAKERS, plain
-from tests.fuzz.target import CHECK_EVERY, Target
+from tests.fuzz.target import CHECK_EVERY, Quotas, Target
 
 CORPUS = Path(__file__).parent / "corpus"
 BENT, SPOILT = 0.5, 0.2
@@ -46,10 +46,11 @@ def rss_bytes() -> int:
 class Campaign:
     """A replica, or one after the other, and what they are given."""
 
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, seed: int | str, quotas: Quotas | None = None) -> None:
         self.seed = seed
+        self.quotas = quotas
         self.rand = Random(seed)
-        self.target = Target(seed)
+        self.target = Target(seed, quotas)
         self.given: Counter[tuple[int, int]] = Counter()
         self.decoded: Counter[tuple[int, int]] = Counter()
         self.proposed: Counter[tuple[int, int]] = Counter()
@@ -66,7 +67,7 @@ class Campaign:
                 self._end()
                 del self.target
                 self.rss_bytes.append(rss_bytes())
-                self.target = Target(f"{self.seed} from {number} on")
+                self.target = Target(f"{self.seed} from {number} on", self.quotas)
             try:
                 outcome = self.target.give(frame)
                 if number % CHECK_EVERY == CHECK_EVERY - 1:

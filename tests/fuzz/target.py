@@ -5,21 +5,29 @@ contained error (`ports.Notice`), an exception on the loop, or a state that a ch
 is a failure of the product. Who sends it has shown who it is, by PLAIN, so requests of SASL are about a session that
 there is; nobody ever becomes somebody else. `check` asks everything about everything, and restores a checkpoint;
 `restart` replays.
+
+With `quotas` these hold, and those that inputs set: answers throw their clients back, and a muted connection is read
+again at once, so that the next input is not held up.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Event
 from muster_coordinator.groups.requests import DescribeGroup, JoinGroup, JoinGroupAnswer, ListGroups, OffsetFetch
 from muster_coordinator.groups.requests import Protocol as Listed
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP
 from muster_coordinator.replica.partitions.surface import partition_of
+from muster_coordinator.security.quota_entities import QuotaEntity
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.connection import Connection, State
+from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 from muster_coordinator.wire.versions import Api
 
 from tests.fuzz.sane import MEMBERS_META, TOPICS, Known
@@ -41,6 +49,7 @@ LOGIN = (
     encode_request(Api.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0bob\0canary-bob"}, 2, "c"),
 )
 PRINCIPAL = "User:bob"
+Quotas = Mapping[QuotaEntity, tuple[tuple[str, float], ...]]
 
 
 class Outcome(NamedTuple):
@@ -75,7 +84,14 @@ class Agreeing:
 class Target:
     """See the module."""
 
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, seed: int | str, quotas: Quotas | None = None) -> None:
+        """`quotas`: None if none are ever to hold, also of those that inputs set."""
+        self.quotas = quotas
+        self.throttling = NOBODY_THROTTLED
+        self.throttled: Counter[str] = Counter()
+        """By quota: answers that threw their client back."""
+        self._in_force: object = None
+        self._worked_ns = 0
         self.world = World(seed)
         self.cluster = SimCluster(
             self.world,
@@ -103,8 +119,27 @@ class Target:
 
     def _dispatch(self) -> None:
         self.node = self.cluster.nodes[0]
-        self.dispatcher = Dispatcher(self.node, api_settings(), verifier=Agreeing())
+        if self.quotas is not None:
+            self.throttling = Throttling(self.cluster.loops[0], tell=self._told)
+            self._in_force = None
+        self.dispatcher = Dispatcher(self.node, api_settings(), throttling=self.throttling, verifier=Agreeing())
         self._connection = None
+
+    def _told(self, event: Event) -> None:
+        self.throttled[str(dict(event.fields)["quota"])] += 1
+
+    def _work_ns(self) -> int:
+        """On virtual time nothing takes any: here each look at the clock does."""
+        self._worked_ns += 50_000
+        return self._worked_ns
+
+    def _let_quotas_hold(self) -> None:
+        """As `app` does it, twice a second."""
+        image = self.node.image()
+        if self.quotas is None or image is None or image.quotas is self._in_force:
+            return
+        self._in_force = image.quotas
+        self.throttling.set({**image.quotas, **self.quotas})
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -123,6 +158,8 @@ class Target:
                 notice=self._noticed,
                 authenticated=False,
                 sasl=SaslSession(OFFERED),
+                meter=RequestMeter(self._work_ns),
+                throttling=self.throttling,
             )
             for frame in LOGIN:
                 self._connection.receive(frame)
@@ -140,7 +177,9 @@ class Target:
 
     def give(self, frame: bytes) -> Outcome:
         """One frame on a connection that stays open as long as it may."""
+        self._let_quotas_hold()
         connection = self._connected()
+        connection.unmute()
         served, written = sum(self.dispatcher.served.values()), self._written()
         connection.receive(frame)
         proposed = self._written() > written  # what follows may be of a timer

@@ -7,9 +7,16 @@ import os
 from typing import Any
 
 import pytest
+from muster_coordinator.security.quota_entities import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
 from muster_coordinator.wire.versions import Api
 
 from tests.fuzz.campaign import PROPOSING, RARE_SHARE, SERVED, Campaign
+from tests.fuzz.target import Quotas
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.timeout(900)]
 
@@ -46,3 +53,22 @@ def test_a_campaign_judges_nearly_every_version() -> None:
     """So that `ENOUGH` excuses none: also the versions that make and remove files get as many on average."""
     shares = INPUTS / CAMPAIGNS / len(SERVED)
     assert shares * RARE_SHARE > ENOUGH or INPUTS < 300_000
+
+
+TINY: Quotas = {
+    (("user", ""),): tuple((key, 1e-3) for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)),
+    (("client-id", "c"), ("user", "bob")): ((CONTROLLER_MUTATION_RATE, 0.5),),
+}
+"""Nearly everything comes above these; partitions do now and then, so that topics come and go all the same."""
+
+
+def test_a_campaign_while_quotas_hold() -> None:
+    """Those of inputs hold beside them, whatever numbers these have; each kind throws its client back."""
+    campaign = Campaign("quotas", TINY)
+    inputs = INPUTS // 50
+    campaign.run(inputs)
+    throttled = campaign.target.throttled
+    for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE):
+        assert throttled[key] > 0, throttled
+    assert throttled.total() > inputs / 4
+    assert campaign.decoded.total() >= campaign.given.total() / 2

@@ -10,7 +10,9 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -19,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.wire.versions import Api
 
 from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until, watch_stays
-from tests.wire.kio_entities import encode_request
+from tests.integration.failover_load import JavaProducerLoad, records_of
+from tests.wire.kio_entities import decode_answer, encode_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.paced, pytest.mark.timeout(1_200)]
 
@@ -190,6 +194,139 @@ def test_an_address_is_held_to_its_rate_of_new_connections_and_another_is_not(he
     held.muster("quota", "remove", "--ip", "127.0.0.2")
     held.in_force()
     assert closed_of(held, "127.0.0.2", many) == 0
+
+
+class Asking:
+    """One connection by hand: one request at a time, so that what it takes is the server's and no library's."""
+
+    def __init__(self, held: Held, client: str) -> None:
+        self._client = client
+        self._socket = socket.create_connection(("127.0.0.1", held.cluster.client_port(0)), 60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._read = self._socket.makefile("rb")
+
+    def ask(self, api: Api, version: int, **values: Any) -> Any:
+        self._socket.sendall(encode_request(api, version, values, 7, self._client))
+        size = self._read.read(4)
+        return decode_answer(api, version, size + self._read.read(int.from_bytes(size, "big")))[1]
+
+    def close(self) -> None:
+        self._read.close()
+        self._socket.close()
+
+
+def created(maker: Asking, name: str, partitions: int) -> tuple[int, float]:
+    """(code, seconds of throttling)"""
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+    answer = maker.ask(Api.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000)
+    return int(answer.topics[0].error_code.value), answer.throttle_time.total_seconds()
+
+
+def test_partitions_are_held_topic_by_topic_and_kafkas_tool_tries_again(held: Held) -> None:
+    """Half a one a second, five and a half at once. The whole form sees the tool through a refusal."""
+    held.muster("quota", "set", "--client", "maker", "controller_mutation_rate=0.5")
+    held.in_force()
+    name = 'muster_throttled_requests_total{quota="controller_mutation_rate"}'
+    before = held.metric(name)
+    with contextlib.closing(Asking(held, "maker")) as maker:
+        assert created(maker, "made-at-once", 16) == (0, 0)
+        code, seconds = created(maker, "made-late", 1)
+    assert (code, held.metric(name)) == (89, before + 1)
+    assert 0 < seconds <= 21
+    with contextlib.closing(Asking(held, "another")) as another:
+        assert created(another, "made-by-another", 16) == (0, 0)
+    if WHOLE:
+        config = held.folder / "maker.properties"
+        config.write_text("client.id=maker\n")
+        began = time.monotonic()
+        kafka_tools.run(
+            kafka_tools.TOPICS, "--bootstrap-server", held.cluster.bootstrap, "--command-config", str(config),
+            "--create", "--topic", "made-late", "--partitions", "1", "--replication-factor", "1",
+        )  # fmt: skip
+        assert held.metric(name) >= before + 2, "its first try was refused"
+        assert time.monotonic() - began < 60
+    held.muster("quota", "remove", "--client", "maker")
+    held.in_force()
+    with contextlib.closing(Asking(held, "maker")) as maker:
+        assert created(maker, "made-without", 30) == (0, 0)
+
+
+@pytest.mark.skipif(not WHOLE, reason="a client that works for a while: make quotas, in the nightly")
+def test_a_java_client_is_held_to_the_brokers_time_and_told_so(held: Held) -> None:
+    """A hundred requests a second take many times what it may take."""
+    held.topic("timed")
+    held.muster("quota", "set", "--client", "timed", "request_percentage=0.5")
+    held.in_force()
+    name = 'muster_throttled_requests_total{quota="request_percentage"}'
+    before = held.metric(name)
+    config = held.folder / "timed.properties"
+    config.write_text("client.id=timed\n")
+    load = JavaProducerLoad(held.cluster.bootstrap, "timed", 0, properties=config)
+    try:
+        wait_until("it is throttled again and again", lambda: held.metric(name) >= before + 5, 120, 0.5)
+        with contextlib.closing(Asking(held, "untimed")) as neighbour:
+            for _ in range(20):
+                assert neighbour.ask(Api.FIND_COORDINATOR, 3, key="g").throttle_time.total_seconds() == 0
+        load.finish()
+    finally:
+        load.dispose()
+        held.muster("quota", "remove", "--client", "timed")
+        held.in_force()
+    assert 0 < load.throttle_ms_max <= 1_000, "one window at most"
+    assert records_of(held.cluster.bootstrap, "timed", 0) == [str(n) for n in range(load.sent)]
+
+
+NEIGHBOUR_TURNS, NEIGHBOUR_SECONDS, NEIGHBOUR_PAUSE_S = 8, 4, 0.004
+
+
+@pytest.mark.skipif(not WHOLE, reason="a minute of one neighbour's requests: make quotas, in the nightly")
+def test_a_neighbours_p99_stays_within_half_as_much_again_while_another_is_throttled(held: Held) -> None:
+    """A neighbour's Produce, while the other producer is frozen and while it runs above its quota, in turns: what else
+    happens on the machine meets both."""
+    held.topic("crowded")
+    held.topic("quiet")
+    held.muster("quota", "set", "--client", "held", f"producer_byte_rate={RATE}")
+    held.in_force()
+    throttled = 'muster_throttle_seconds_total{quota="producer_byte_rate"}'
+    before = held.metric(throttled)
+    took: dict[bool, list[float]] = {False: [], True: []}
+    output = held.folder / "crowded.txt"
+    with output.open("wb") as out:
+        other = subprocess.Popen(kafka_tools.command(*held.produce("crowded", "held", 10**8)), stdout=out, stderr=out)
+    try:
+        wait_until("it is throttled", lambda: held.metric(throttled) > before, 60, 0.5)
+        with contextlib.closing(Asking(held, "neighbour")) as neighbour:
+            for turn in range(2 * NEIGHBOUR_TURNS):
+                runs = turn % 2 == 1
+                other.send_signal(signal.SIGCONT if runs else signal.SIGSTOP)
+                until = time.monotonic() + NEIGHBOUR_SECONDS
+                while time.monotonic() < until:
+                    began = time.perf_counter()
+                    assert produced(neighbour, "quiet") == 0
+                    took[runs].append(time.perf_counter() - began)
+                    time.sleep(NEIGHBOUR_PAUSE_S)
+                assert other.poll() is None, output.read_text()[-2_000:]
+        assert held.metric(throttled) > before + NEIGHBOUR_TURNS * NEIGHBOUR_SECONDS / 2
+    finally:
+        other.send_signal(signal.SIGCONT)
+        other.kill()
+        other.wait()
+        held.muster("quota", "remove", "--client", "held")
+        held.in_force()
+    alone, beside = (statistics.quantiles(took[runs], n=100)[98] for runs in (False, True))
+    assert beside <= 1.5 * alone, "p99 in seconds"
+
+
+def record_batch() -> bytes:
+    """One record of a hundred bytes, as any producer writes it."""
+    return encode_batch([(None, b"x" * 100)], timestamp_ms=1_700_000_000_000)
+
+
+def produced(neighbour: Asking, topic: str) -> int:
+    part = {"index": 0, "records": record_batch()}
+    data = [{"name": topic, "partition_data": [part]}]
+    answer = neighbour.ask(Api.PRODUCE, 9, acks=-1, timeout_ms=30_000, topic_data=data)
+    return int(answer.responses[0].partition_responses[0].error_code.value)
 
 
 LEVELS = {

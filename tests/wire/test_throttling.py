@@ -309,3 +309,54 @@ def test_showing_who_one_is_is_not_counted(api: Api) -> None:
 def test_while_only_bytes_have_quotas_no_other_request_is_looked_at() -> None:
     throttling = Desk(producer_byte_rate=1).throttling
     assert [api for api in VERSIONS if throttling.counts(api)] == [Api.PRODUCE, Api.FETCH]
+
+
+MUTATIONS = (Api.CREATE_TOPICS, Api.CREATE_PARTITIONS, Api.DELETE_TOPICS)
+
+
+def test_partitions_are_taken_from_a_bucket_and_a_strict_client_is_refused_while_it_is_below_zero() -> None:
+    """Two a second, 22 at once; the answer tells what is left of the time when it goes out."""
+    desk = Desk(controller_mutation_rate=2)
+    frame = encode_request(Api.DELETE_TOPICS, 5, {"topic_names": (), "timeout_ms": 1}, 3, "c")
+    desk.connection.receive(frame * 3)
+    (_, _, first), (_, _, second), (_, _, third) = desk.requests
+    strict = first.mutations(strict=True)
+    assert [strict.take(20), strict.take(20), strict.take(1)] == [True, True, False]
+    assert not second.mutations(strict=True).take(1)
+    desk.clock.now_ms += 4_000
+    first({"responses": ()})
+    desk.clock.now_ms += 1_000
+    second({"responses": ()})
+    assert third.mutations(strict=True).take(5) is False
+    desk.clock.now_ms += 4_000
+    assert third.mutations(strict=True).take(5) is True
+    third({"responses": ()})
+    key = "controller_mutation_rate"
+    assert desk.told() == [(key, 5_000), (key, 4_000)], "18 too many are nine seconds; who is let through is not muted"
+    assert desk.connection.muted_until_ms == 14_000
+    assert desk.throttling.stats.requests[Kind.MUTATION] == 2
+
+
+def test_an_older_client_takes_what_it_wants_and_is_muted_for_it() -> None:
+    desk = Desk(controller_mutation_rate=2)
+    desk.connection.receive(encode_request(Api.CREATE_PARTITIONS, 2, {"topics": (), "timeout_ms": 1}, 3, "c"))
+    ((_, _, reply),) = desk.requests
+    permissive = reply.mutations(strict=False)
+    assert [permissive.take(20), permissive.take(20), permissive.take(4)] == [True, True, True]
+    reply({"results": ()})
+    answer = answered(Api.CREATE_PARTITIONS, 2, desk.written())
+    assert answer.throttle_time.total_seconds() == 11
+    assert desk.connection.muted_until_ms == 16_000
+
+
+def test_without_such_a_quota_partitions_are_not_counted() -> None:
+    throttling = Desk(producer_byte_rate=1).throttling
+    assert not any(throttling.counts(api) for api in MUTATIONS)
+    desk = Desk(controller_mutation_rate=2)
+    assert [api for api in VERSIONS if desk.throttling.counts(api)] == sorted([Api.PRODUCE, Api.FETCH, *MUTATIONS])
+    desk.set(producer_byte_rate=1)
+    desk.connection.receive(encode_request(Api.DELETE_TOPICS, 5, {"topic_names": (), "timeout_ms": 1}, 3, "c"))
+    ((_, _, reply),) = desk.requests
+    assert reply.mutations(strict=True).take(10**9)
+    reply({"responses": ()})
+    assert desk.events == []

@@ -35,9 +35,11 @@ from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.throttling import Mutations
 
 _CLUSTER_METADATA = "__cluster_metadata"
 _DEFAULT = -1
+_THROTTLED_SINCE = 6
 _DOUBTFUL = PRESENT | {Code.INVALID_REPLICATION_FACTOR, Code.INVALID_REPLICA_ASSIGNMENT}
 
 
@@ -67,6 +69,7 @@ class _Asked(NamedTuple):
     until_ms: int
     doubt: Doubt
     place: PlaceForTopics
+    mutations: Mutations
 
 
 class CreateTopics:
@@ -75,7 +78,7 @@ class CreateTopics:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+    def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Each topic by itself: valid ones are created even when others in the request are not."""
         times = Counter(topic.name for topic in request.topics)
         wanted = sum(max(0, self._partitions(topic)) for topic in request.topics)
@@ -101,7 +104,8 @@ class CreateTopics:
                 self._when_led(context, created, until_ms, answered)
 
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, _DOUBTFUL)
-        asked = _Asked(context, request, times, wanted, until_ms, doubt, PlaceForTopics())
+        mutations = reply.mutations(strict=version >= _THROTTLED_SINCE)
+        asked = _Asked(context, request, times, wanted, until_ms, doubt, PlaceForTopics(), mutations)
 
         def begin(index: int, arrived: Callable[[Created], None]) -> None:
             self._one(asked, topics[index], arrived)
@@ -119,6 +123,8 @@ class CreateTopics:
             if asked.times[topic.name] > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             command, factor = self._judge(asked, topic, self._services.surface.image())
+            if tries == 1:
+                count_mutations(asked.mutations, command.partitions)
         except ApiError as error:
             # All three may be wrong, if this replica is behind: the topic may have been deleted, a broker have come.
             if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done, tries)):
@@ -242,6 +248,12 @@ def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:
         topic_id = surface.rand.randbytes(16)
         if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
             return topic_id
+
+
+def count_mutations(mutations: Mutations, partitions: int) -> None:
+    """The last that is judged, as in Kafka, also of a request that only asks. Raises ApiError 89."""
+    if not mutations.take(partitions):
+        raise ApiError(Code.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
 
 def place_again(surface: Surface, again: Callable[[], None], done: Callable[[Created], None]) -> None:

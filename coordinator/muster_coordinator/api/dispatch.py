@@ -56,11 +56,11 @@ from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.ports import Rand
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.oauth import TokenJudge
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.connection import CLOSE, Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
-from muster_coordinator.wire.versions import VERSIONS, Api
+from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, VERSIONS, Api
 
 Handler = Callable[[RequestContext, int, Value, Exchange], None]
 
@@ -99,6 +99,10 @@ class Dispatcher:
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
         """Handle one decoded request; see the module."""
         self.served[context.api_key] += 1
+        authorizer = self.services.authorizer
+        if authorizer is not None and context.api_key not in BEFORE_AUTHENTICATION and not authorizer.knows(context):
+            reply.last(CLOSE, "this replica does not know yet who may do what")
+            return
         audited = self._audit.of(context, request)
         if audited is not None:
             reply.on_answer(audited)

@@ -2,8 +2,9 @@
 
 Mechanism: the index follows the image. When a request finds an image with other ACLs, what was added and removed is
 changed in the index before anything is decided. So a change is in force on every connection with the first request
-after the image has it, and nothing is remembered between two requests. A cluster that is not formed, or an image that
-is not here yet, has no state to show either: the handlers say so in words that clients try again on.
+after the image has it, and nothing is remembered between two requests. While there is no image, as when a replica has
+just been started, nobody knows what is allowed: Kafka opens its ports later than that, and here only super users are
+heard (`knows`), as a denial would be an error that clients do not try again on.
 
 With `report_only` everything is allowed, and what would be denied is told as an event. What this does not do: know who
 the client is (`RequestContext.principal` says it).
@@ -47,12 +48,18 @@ class StandardAuthorizer:
         self._acls: frozenset[Acl] = frozenset()
         self._index = AclIndex()
 
+    def knows(self, context: RequestContext) -> bool:
+        """Can a request of this client be judged at all?"""
+        return self._image() is not None or self._report_only or context.principal in self._super_users
+
     def __call__(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """May this client do that now?"""
         if self.would_allow(context, operation, resource):
             return True
         if not self._report_only:
             return False
+        if self._image() is None:
+            return True  # What would be denied is not known.
         self._report(context, operation, resource)
         return True
 
@@ -66,7 +73,7 @@ class StandardAuthorizer:
             return True
         index = self._current()
         if index is None:
-            return True  # There is nothing to protect yet; see the module.
+            return False
         rule = judge(index, context.principal, java_address(context.client_host), operation, resource)
         return allows(rule, if_no_acl=self._allow_if_no_acl)
 
@@ -76,7 +83,7 @@ class StandardAuthorizer:
             return True
         index = self._current()
         if index is None:
-            return True
+            return False
         host = java_address(context.client_host)
         return allows_any_of_type(index, context.principal, host, operation, kind, if_no_acl=self._allow_if_no_acl)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import Replicas, chosen_replicas, placed_replicas
 from muster_coordinator.api.authorize import CLUSTER, Operation
+from muster_coordinator.api.create_topics import count_mutations
 from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
@@ -20,8 +21,10 @@ from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.throttling import Mutations
 
 _BY_ID_SINCE, _DISABLED_SINCE = 6, 3
+_DELETES_THROTTLED_SINCE, _GROWTH_THROTTLED_SINCE = 5, 3
 _DOUBTFUL = ABSENT | {Code.INVALID_REPLICATION_FACTOR, Code.INVALID_REPLICA_ASSIGNMENT}
 
 
@@ -53,6 +56,7 @@ class _Asked(NamedTuple):
     """When its time is over, on the monotonic clock."""
     doubt: Doubt
     place: PlaceForTopics
+    mutations: Mutations
 
 
 class TopicsAdmin:
@@ -73,7 +77,8 @@ class TopicsAdmin:
         once = list(times)
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
 
-        asked = _Asked(context, version, request, self._until_ms(request), doubt, PlaceForTopics())
+        mutations = reply.mutations(strict=version >= _DELETES_THROTTLED_SINCE)
+        asked = _Asked(context, version, request, self._until_ms(request), doubt, PlaceForTopics(), mutations)
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
             one = once[index]
@@ -87,6 +92,7 @@ class TopicsAdmin:
             if times > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             topic = self._judge_doomed(asked.context, asked.version, one, self._services.surface.image())
+            count_mutations(asked.mutations, len(topic.partitions))
         except ApiError as error:
             if not asked.doubt.parks(error.code, partial(self._doom, asked, times, one, done)):
                 error = asked.doubt.error(error)
@@ -154,7 +160,8 @@ class TopicsAdmin:
             LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
 
         doubt = Doubt(surface, Code.NOT_CONTROLLER, _DOUBTFUL)
-        asked = _Asked(context, version, request, until_ms, doubt, PlaceForTopics())
+        mutations = reply.mutations(strict=version >= _GROWTH_THROTTLED_SINCE)
+        asked = _Asked(context, version, request, until_ms, doubt, PlaceForTopics(), mutations)
 
         def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
             one = once[index]
@@ -171,6 +178,8 @@ class TopicsAdmin:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             topic, image = self._existing(asked.context, Operation.ALTER, one.name, self._services.surface.image())
             placed = self._judge_growth(topic, one, image, asked.place)
+            if tries == 1:
+                count_mutations(asked.mutations, one.count - len(topic.partitions))
         except ApiError as error:
             if not asked.doubt.parks(error.code, partial(self._grow_one, asked, times, one, done, tries)):
                 error = asked.doubt.error(error)

@@ -1,4 +1,5 @@
-"""What clients have used, held against their quotas: bytes produced, bytes fetched, time of the broker.
+"""What clients have used, held against their quotas: bytes produced, bytes fetched, time of the broker; partitions
+created and deleted are in `mutations`, as they are measured in another way.
 
 One `KindQuotas` a kind, as Kafka's ClientQuotaManager: a use is added to the rate of those who share the quota, and who
 is above it is told for how long to keep still. Samples outlive a change of the quota, so a changed bound holds at once
@@ -12,10 +13,12 @@ from collections.abc import Mapping
 from enum import Enum
 
 from muster_coordinator.quotas import limits
+from muster_coordinator.quotas.mutations import MutationQuotas
 from muster_coordinator.quotas.precedence import Bounds, Share
 from muster_coordinator.quotas.rate import Rate, Windows
 from muster_coordinator.security.quota_entities import (
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     QuotaEntity,
@@ -28,12 +31,14 @@ class Kind(Enum):
     PRODUCE = "Produce"
     FETCH = "Fetch"
     REQUEST = "Request"
+    MUTATION = "ControllerMutation"
 
 
 KEYS: Mapping[Kind, str] = {
     Kind.PRODUCE: PRODUCER_BYTE_RATE,
     Kind.FETCH: CONSUMER_BYTE_RATE,
     Kind.REQUEST: REQUEST_PERCENTAGE,
+    Kind.MUTATION: CONTROLLER_MUTATION_RATE,
 }
 
 
@@ -103,7 +108,10 @@ class KindQuotas:
 class ClientQuotas:
     """All kinds of quotas of clients."""
 
-    def __init__(self, windows: Windows, tracked_max: int = limits.TRACKED_MAX) -> None:
+    def __init__(
+        self, windows: Windows, tracked_max: int = limits.TRACKED_MAX, mutation_windows: Windows | None = None
+    ) -> None:
+        """`mutation_windows`: how much who begins may create; None: as `windows`."""
         most = limits.THROTTLE_MS_MAX
         self.kinds = {
             Kind.PRODUCE: KindQuotas(windows, most, tracked_max),
@@ -111,6 +119,7 @@ class ClientQuotas:
             # No request can take more time than has passed, so a pause of one window is enough (Kafka's reason, too).
             Kind.REQUEST: KindQuotas(windows, windows.ms, tracked_max),
         }
+        self.mutations = MutationQuotas(mutation_windows or windows, tracked_max)
         self.active = False
         """Is there any quota of clients?"""
 
@@ -119,4 +128,5 @@ class ClientQuotas:
         for kind, one in self.kinds.items():
             key = KEYS[kind]
             one.set({entity: value for entity, values in quotas.items() for name, value in values if name == key})
-        self.active = any(one.active for one in self.kinds.values())
+        self.mutations.set(quotas)
+        self.active = self.mutations.active or any(one.active for one in self.kinds.values())

@@ -39,7 +39,7 @@ from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, Repeated
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
-from muster_coordinator.wire.throttling import EMPTY_FETCH, NOBODY_THROTTLED, Throttling, Use
+from muster_coordinator.wire.throttling import EMPTY_FETCH, NOBODY_THROTTLED, UNBOUNDED, Mutations, Throttling, Use
 from muster_coordinator.wire.versions import ADVERTISED, BEFORE_AUTHENTICATION, LARGE_FRAMES, Api
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -110,6 +110,14 @@ class Exchange:
         self.frame: bytearray | _Sentinel | None = None
         self.ends = ""
         """Why the connection is closed once the answer is written; "": it is not."""
+
+    def mutations(self, *, strict: bool) -> Mutations:
+        """What this request creates and deletes is to be taken from here (`wire.throttling`)."""
+        work = self.work
+        if work is None:
+            return UNBOUNDED
+        work.mutations = self._connection.throttling.mutations(work.context, strict=strict)
+        return work.mutations
 
     @property
     def sasl(self) -> SaslSession | None:
@@ -203,7 +211,9 @@ class Exchange:
         """Returns for how long the client is to be throttled."""
         connection = self._connection
         spent_ns = work.spent_ns(connection.meter.now_ns()) if timed else None
-        return connection.throttling.throttle_ms(Use(work.context, work.request_bytes, answer_bytes, spent_ns))
+        return connection.throttling.throttle_ms(
+            Use(work.context, work.request_bytes, answer_bytes, spent_ns, work.mutations)
+        )
 
     def on_answer(self, call: Callable[[Value], None]) -> None:
         """Register `call` for the answer, before it is written, also if the client is gone by then. It may complete the
@@ -239,7 +249,7 @@ class Exchange:
 class _Work:
     """What a request takes of its client's quotas."""
 
-    __slots__ = ("_began_ns", "_spent_ns", "context", "request_bytes")
+    __slots__ = ("_began_ns", "_spent_ns", "context", "mutations", "request_bytes")
 
     def __init__(self, context: RequestContext, request_bytes: int, began_ns: int) -> None:
         self.context = context
@@ -247,6 +257,7 @@ class _Work:
         self._began_ns: int | None = began_ns
         """When the loop's thread began to work for it; None: it does something else now."""
         self._spent_ns = 0
+        self.mutations: Mutations | None = None
 
     def handed_on(self, now_ns: int) -> None:
         """The handler has returned."""

@@ -8,6 +8,10 @@ without data, and what it would have taken is not counted; the client asks again
 acks=0 has no answer, and is held to its bytes alone. Replicas copy from each other on links of their own, which nothing
 here sees; nor are requests counted by which a client shows who it is.
 
+CreateTopics, CreatePartitions and DeleteTopics take a token for each partition (KIP-599). Versions whose clients know
+the code are refused, topic by topic, while there are none (THROTTLING_QUOTA_EXCEEDED); older ones take them all the
+same. Both are told how long it will be until there are some, and are muted as above.
+
 While no client has a quota, a request pays one look at `active`. What this does not do: sockets and timers
 (`runtime.clients` mutes), or decide which quota holds (`quotas`).
 """
@@ -16,17 +20,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from muster_coordinator.context import RequestContext
 from muster_coordinator.events import CLIENT_THROTTLED, Event, Tell, untold
 from muster_coordinator.ports import Clock
 from muster_coordinator.quotas.client_quotas import KEYS, ClientQuotas, Kind
 from muster_coordinator.quotas.limits import QUOTA_WINDOW_SECONDS, QUOTA_WINDOWS
+from muster_coordinator.quotas.mutations import MutationQuotas
 from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.security.quota_entities import QuotaEntity
 from muster_coordinator.wire.versions import Api
 
 DEFAULT_WINDOWS = Windows(QUOTA_WINDOWS, QUOTA_WINDOW_SECONDS * 1_000)
 _OF_AUTHENTICATION = frozenset((Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE))
+_OF_MUTATIONS = frozenset((Api.CREATE_TOPICS, Api.CREATE_PARTITIONS, Api.DELETE_TOPICS))
 _OF_BYTES = frozenset((Api.PRODUCE, Api.FETCH))
 _NS_OF_A_PERCENT = 10_000_000
 _PRINCIPAL_PREFIX = "User:"
@@ -43,6 +51,57 @@ class Use(NamedTuple):
     """0: none is sent."""
     spent_ns: int | None
     """None: its time is not held against it."""
+    mutations: "Mutations | None" = None
+    """What it has created and deleted; None: it is of another kind."""
+
+
+class Mutations:
+    """What one request creates and deletes, and what its client is told of it: Kafka's ControllerMutationQuota."""
+
+    __slots__ = ("_client_id", "_clock", "_quotas", "_strict", "_until_ms", "_user")
+
+    def __init__(self, quotas: MutationQuotas, clock: Clock, context: RequestContext, *, strict: bool) -> None:
+        self._quotas = quotas
+        self._clock = clock
+        self._user, self._client_id = user_of(context.principal), context.client_id
+        self._strict = strict
+        self._until_ms = 0
+
+    def take(self, partitions: int) -> bool:
+        """False: there is nothing left, and these are to be refused."""
+        now_ms = self._clock.monotonic_ms()
+        wait_ms = self._quotas.wait_ms(self._user, self._client_id, now_ms) if self._strict else 0
+        if not wait_ms:
+            self._quotas.take(self._user, self._client_id, partitions, now_ms)
+            if self._strict:
+                return True
+            wait_ms = self._quotas.wait_ms(self._user, self._client_id, now_ms)
+        self._until_ms = now_ms + wait_ms
+        return not self._strict
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """What is left by now of the time that was found; the answer may come much later."""
+        return max(0, self._until_ms - now_ms)
+
+
+class _Unbounded(Mutations):
+    """Of requests that no quota counts."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Nothing is kept."""
+
+    @override
+    def take(self, partitions: int) -> bool:
+        return True
+
+    @override
+    def throttle_ms(self, now_ms: int) -> int:
+        return 0
+
+
+UNBOUNDED: Mutations = _Unbounded()
 
 
 @dataclass(slots=True)
@@ -61,10 +120,16 @@ class Throttling:
 
     __slots__ = ("_clock", "_tell", "active", "quotas", "stats", "times_requests")
 
-    def __init__(self, clock: Clock, windows: Windows = DEFAULT_WINDOWS, tell: Tell = untold) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        windows: Windows = DEFAULT_WINDOWS,
+        tell: Tell = untold,
+        mutation_windows: Windows = DEFAULT_WINDOWS,
+    ) -> None:
         self._clock = clock
         self._tell = tell
-        self.quotas = ClientQuotas(windows)
+        self.quotas = ClientQuotas(windows, mutation_windows=mutation_windows)
         self.stats = ThrottleStats()
         self.active = False
         """Does any client have a quota?"""
@@ -80,7 +145,13 @@ class Throttling:
 
     def counts(self, api: int) -> bool:
         """Does any quota count requests of this API?"""
-        return api in _OF_BYTES or (self.times_requests and api not in _OF_AUTHENTICATION)
+        if api in _OF_BYTES or (self.quotas.mutations.active and api in _OF_MUTATIONS):
+            return True
+        return self.times_requests and api not in _OF_AUTHENTICATION
+
+    def mutations(self, context: RequestContext, *, strict: bool) -> Mutations:
+        """For one request. `strict`: its version's clients know THROTTLING_QUOTA_EXCEEDED."""
+        return Mutations(self.quotas.mutations, self._clock, context, strict=strict)
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:
         """A Fetch that takes more would never be let through; None: there is no bound."""
@@ -103,11 +174,14 @@ class Throttling:
             bandwidth_ms = kinds[bandwidth].record(user, client_id, use.answer_bytes, now_ms)
             if bandwidth_ms or request_ms:
                 kinds[bandwidth].take_back(user, client_id, use.answer_bytes, now_ms)
-        if bandwidth is not None and bandwidth_ms > request_ms:
+        mutation_ms = 0 if use.mutations is None else use.mutations.throttle_ms(now_ms)
+        if mutation_ms > request_ms:
+            self._note(context, Kind.MUTATION, mutation_ms)
+        elif bandwidth is not None and bandwidth_ms > request_ms:
             self._note(context, bandwidth, bandwidth_ms)
         elif request_ms:
             self._note(context, Kind.REQUEST, request_ms)
-        return max(bandwidth_ms, request_ms)
+        return max(bandwidth_ms, request_ms, mutation_ms)
 
     def _note(self, context: RequestContext, kind: Kind, ms: int) -> None:
         self.stats.requests[kind] += 1
