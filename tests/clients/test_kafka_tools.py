@@ -203,3 +203,69 @@ def test_cluster_unregisters_nobody_who_votes_or_is_unknown(server: Server) -> N
     assert re.search("(?i)broker (id )?99 is not (currently )?registered", unregister(99))
     if server.is_muster:
         assert "broker 1 votes in the controller's group" in unregister(1)
+
+
+_USER = ("--entity-type", "users", "--entity-name", "USER")
+_PAIR = (*_USER, "--entity-type", "clients", "--entity-name", "APP")
+_DONE = "Completed updating config for user USER."
+_SCRAM = "SCRAM credential configs for user-principal 'USER' are SCRAM-SHA-256=iterations=4096"
+_OF_BOTH = (
+    "Quota configs for user-principal 'USER', client-id 'APP' are controller_mutation_rate=5.0, request_percentage=12.5"
+)
+_QUOTAS = "Quota configs for user-principal 'USER' are consumer_byte_rate=2048.0, producer_byte_rate=1024.0"
+
+
+def _refused(arguments: str, kind: str, why: str) -> str:
+    error = f"org.apache.kafka.common.errors.{kind}: {why}"
+    return (
+        f"Error while executing config command with args '--bootstrap-server AT --alter {arguments}'\n"
+        f"java.util.concurrent.ExecutionException: {error}\nCaused by: {error}"
+    )
+
+
+USERS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("--alter", *_USER, "--add-config", "SCRAM-SHA-256=[iterations=4096,password=canary]"), _DONE),
+    (("--alter", *_USER, "--add-config", "producer_byte_rate=1024,consumer_byte_rate=2048"), _DONE),
+    (("--describe", *_USER), f"{_QUOTAS}\n{_SCRAM}"),
+    (("--alter", *_PAIR, "--add-config", "controller_mutation_rate=5,request_percentage=12.5"), _DONE),
+    (("--describe", *_PAIR), _OF_BOTH),
+    (
+        ("--alter", *_USER, "--delete-config", "SCRAM-SHA-512"),
+        _refused(
+            f"{' '.join(_USER)} --delete-config SCRAM-SHA-512",
+            "ResourceNotFoundException",
+            "Attempt to delete a user credential that does not exist",
+        ),
+    ),
+    (
+        ("--alter", *_USER, "--add-config", "producer_byte_rate=-1"),
+        _refused(
+            f"{' '.join(_USER)} --add-config producer_byte_rate=-1",
+            "InvalidRequestException",
+            "Quota producer_byte_rate must be greater than 0",
+        ),
+    ),
+    (("--alter", *_USER, "--delete-config", "consumer_byte_rate,producer_byte_rate"), _DONE),
+    (("--describe", *_USER), _SCRAM),
+)
+"""What `kafka-configs` is asked, and every word of its answer."""
+
+
+@pytest.mark.timeout(400)
+def test_configs_of_users_say_word_for_word_what_they_say_of_a_real_kafka(server: Server) -> None:
+    """SCRAM credentials and quotas: set, shown, refused, taken away. What is expected here, a real Kafka 4.3 says:
+    MUSTER_TEST_AGAINST=kafka. A change may reach the broker that is asked next a moment later."""
+    user, client = server.unique("user"), server.unique("app")
+
+    def told(arguments: tuple[str, ...]) -> str:
+        named = [one.replace("USER", user).replace("APP", client) for one in arguments]
+        output = tool(server, kafka_tools.CONFIGS, *named, fails=True)
+        for word, shown in ((user, "USER"), (client, "APP"), (server.bootstrap, "AT")):
+            output = output.replace(word, shown)
+        return "\n".join(line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith("\tat "))
+
+    for arguments, expected in USERS:
+        answer = told(arguments)
+        if answer != expected and arguments[0] == "--describe":
+            answer = told(arguments)
+        assert answer == expected, arguments
