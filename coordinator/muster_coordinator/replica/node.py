@@ -31,6 +31,7 @@ from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft import payloads
+from muster_coordinator.replica.multiraft.early_leaders import EarlyLeaders
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.payloads import Kind
@@ -82,6 +83,7 @@ class Node:
         self.failure: BaseException | None = None
         self._broke_ms: dict[BrokerId, int | None] = {}
         """When the last link to a peer was given up, None while it is not; one entry for each broker id ever met."""
+        self._early = EarlyLeaders()
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -165,8 +167,23 @@ class Node:
         known = self.host.peers.get(peer)
         if known is not None and known != member:
             formed.peer_down(peer)
+        early = self._early.take(peer) if member is not None or is_new else ()
         if member is not None and (is_new or known != member):
             formed.peer_up(peer, member)
+            if not is_new:
+                self.host.leaders_heard(peer, early)
+
+    def heard_early(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
+        """A message of a peer that is trusted as soon as its folder is in the record; most are repeated. Raises
+        `WireError` if it is malformed."""
+        if kind is Kind.LEADERS:
+            self._early.keep(peer, payloads.decode_leaders(payload))
+
+    def link_gone(self, peer: BrokerId) -> None:
+        """What the peer said over it counts no more."""
+        self._early.take(peer)
+        if self.formed is not None:
+            self.formed.peer_down(peer)
 
     def _candidate(self, asking: Candidate) -> None:
         if self.formed is not None:
@@ -503,9 +520,7 @@ class _Peers:
         self._node.link_told(peer, is_up=False)
         self._bootstrap.peer_down(peer)
         self._forming.discard(peer)
-        formed = self._node.formed
-        if formed is not None:
-            formed.peer_down(peer)
+        self._node.link_gone(peer)
 
     def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         """Raises `WireError` for a payload that is malformed or of an untrusted peer: the caller closes the link."""
@@ -520,7 +535,8 @@ class _Peers:
             return  # the peer has formed before this replica; it repeats what is needed
         trusted = self._bootstrap.trusts(peer)
         if not trusted and self._bootstrap.will_trust(peer):
-            return  # as above: what is not heard now is repeated
+            self._node.heard_early(peer, kind, payload)
+            return
         check_trusted(trusted, peer)
         formed.received(peer, kind, payload)
 
