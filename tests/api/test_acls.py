@@ -5,14 +5,16 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from muster_coordinator.api.audit import RESOURCES
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
+from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.standard_authorizer import AuthorizerSettings, StandardAuthorizer
 from muster_coordinator.controller.access import alter_access
 from muster_coordinator.controller.commands import AddAcls, AlterQuotas, Command, CommandResult, RemoveAcls
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.errors import Code
-from muster_coordinator.events import WOULD_BE_DENIED, Event
+from muster_coordinator.events import AUDITED, WOULD_BE_DENIED, Event
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.security import limits
 from muster_coordinator.security.acl import Acl
@@ -23,6 +25,7 @@ from typing_extensions import override
 from tests.api.fake_surface import FakeSurface
 from tests.api.kafka_client import KafkaClient
 from tests.api.test_every_version import REQUESTS
+from tests.made_settings import api_settings
 
 TOPIC, GROUP, CLUSTER, LITERAL, PREFIXED, DENY, ALLOW = 2, 3, 4, 3, 4, 2, 3
 ANY: dict[str, Any] = {
@@ -248,6 +251,20 @@ def test_before_the_acls_are_known_nobody_but_a_super_user_is_heard(surface: Sec
         assert stranger.connection.state is State.FAILED
         assert "who may do what" in stranger.connection.failure
     assert (surface.commands, surface.group_requests) == ([], [])
+
+
+@pytest.mark.parametrize("api", sorted({*RESOURCES, Api.OFFSET_COMMIT}))
+def test_before_the_acls_are_known_a_change_is_audited_all_the_same(surface: Secured, api: int) -> None:
+    """A commit without a member is a reset of offsets."""
+    surface.formed = False
+    told: list[Event] = []
+    guard = StandardAuthorizer(surface.image, ROOT)
+    made = KafkaClient(surface, dispatcher=Dispatcher(surface, api_settings(), guard, tell=told.append))
+    made.connection.principal = "User:a"
+    made.send(api, VERSIONS[api].max, **REQUESTS[api])
+    audited = [event.fields for event in told if event.kind is AUDITED]
+    (line,) = audited
+    assert (line["principal"], line["action"], line["result"]) == ("User:a", Api(api).name, "connection closed")
 
 
 def test_before_the_acls_are_known_greetings_are_answered_and_a_report_denies_nothing(surface: Secured) -> None:

@@ -15,11 +15,14 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.events import AUDITED, Event, Tell
 from muster_coordinator.wire.answer_errors import errors_in
+from muster_coordinator.wire.connection import CLOSE
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import Api
 
 NAMES_MAX = 20
 """Resources of one request that its line names; of more, their number is told."""
+UNHEARD = "connection closed"
+"""What becomes of a request while nobody knows who may do what (`standard_authorizer`)."""
 _CONFIG_TYPES = {2: "topic", 4: "broker", 8: "logger", 16: "metrics", 32: "group"}
 
 
@@ -118,7 +121,8 @@ class Audit:
         told = named if len(named) <= NAMES_MAX else [*named[:NAMES_MAX], f"and {len(named) - NAMES_MAX} more"]
 
         def answered(answer: Value) -> None:
-            codes = [code for code in errors_in(context.api_key)(answer) if code]
+            refused = answer is CLOSE
+            codes = [] if refused else [code for code in errors_in(context.api_key)(answer) if code]
             said = {
                 "principal": context.principal,
                 "peer": context.client_host.removeprefix("/"),
@@ -126,7 +130,7 @@ class Audit:
                 "client": context.client_id,
                 "action": Api(context.api_key).name,
                 "resources": ", ".join(told),
-                "result": result_of(codes),
+                "result": UNHEARD if refused else result_of(codes),
             }
             self._tell(Event(AUDITED, said))
 

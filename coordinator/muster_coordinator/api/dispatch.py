@@ -99,13 +99,13 @@ class Dispatcher:
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
         """Handle one decoded request; see the module."""
         self.served[context.api_key] += 1
+        audited = self._audit.of(context, request)
+        if audited is not None:
+            reply.on_answer(audited)
         authorizer = self.services.authorizer
         if authorizer is not None and context.api_key not in BEFORE_AUTHENTICATION and not authorizer.knows(context):
             reply.last(CLOSE, "this replica does not know yet who may do what")
             return
-        audited = self._audit.of(context, request)
-        if audited is not None:
-            reply.on_answer(audited)
         self._handlers[context.api_key](context, context.api_version, request, reply)
 
     def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
