@@ -110,7 +110,7 @@ changes: setup
 quotas: setup
 	MUSTER_QUOTAS=whole $(PYTEST) tests/integration/test_quotas.py -s
 
-# An open cluster of the release before becomes closed step by step, and back at each, under four clients.
+# An open cluster of the release before becomes closed step by step, and back at each, under six clients.
 closing: setup
 	MUSTER_CLOSING=whole $(PYTEST) tests/releases/test_open_to_closed.py -s
 

@@ -1,4 +1,5 @@
-"""The Go program in `tests/clients/go_tools`, built once per version of its source into `.cache/go-tools/`.
+"""The Go programs in `tests/clients/go_tools` and `tests/clients/go_librdkafka`, built once per version of their
+sources into `.cache/go-tools/`. The second has C within it, and needs a C compiler.
 
 Without Go, or without its modules, a test that asks is skipped and named, or fails where MUSTER_REQUIRE says so.
 """
@@ -14,17 +15,18 @@ from tests.java_tools import CACHE
 from tests.machine_parts import give_up
 
 SOURCE = Path(__file__).parent / "clients" / "go_tools"
+LIBRDKAFKA = SOURCE.with_name("go_librdkafka")
 BUILD_TIMEOUT_S = 300
 
 
-def built() -> Path:
-    """The program. Gives up where it cannot be built."""
+def built(program: Path = SOURCE) -> Path:
+    """The program of a folder. Gives up where it cannot be built."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         give_up("go", "no go on PATH")
     assert go is not None
     digest = hashlib.sha256()
-    for source in sorted(SOURCE.iterdir()):
+    for source in sorted(program.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     path = CACHE / "go-tools" / digest.hexdigest()[:16]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +39,7 @@ def built() -> Path:
             command = [go, "build", "-o", str(partial), "."]
             done = subprocess.run(
                 command,
-                cwd=SOURCE,
+                cwd=program,
                 env=environment,
                 capture_output=True,
                 text=True,

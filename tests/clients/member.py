@@ -181,4 +181,6 @@ def _command(client: str, jvm: Sequence[str]) -> list[str]:
         return [*head, "-cp", compiled, "Member"]
     if client == "franz-go":
         return [str(go_tools.built()), "member"]
+    if client == "confluent-kafka-go":
+        return [str(go_tools.built(go_tools.LIBRDKAFKA)), "member"]
     return [sys.executable, "-m", f"tests.clients.members.{client.replace('-', '_')}_member"]

@@ -5,7 +5,7 @@ open listener off: each a roll-out, and the way back to the settings before it. 
 end the last administrator is locked out, and gets in again through a replica's admin token.
 
 `make test` goes three roll-outs with two clients; MUSTER_CLOSING=whole goes each step by itself, back and forward
-again, with four (`make closing`, in .ci/nightly).
+again, with six (`make closing`, in .ci/nightly).
 """
 
 import os
@@ -33,7 +33,8 @@ from tests.releases.running import levels, replace
 WHOLE = os.environ.get("MUSTER_CLOSING") == "whole"
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(3_000 if WHOLE else 600)]
 
-CLIENTS = ("librdkafka", "kafka-python", "aiokafka", "java") if WHOLE else ("librdkafka", "kafka-python")
+FEW = ("librdkafka", "kafka-python")
+CLIENTS = (*FEW, "aiokafka", "java", "franz-go", "confluent-kafka-go") if WHOLE else FEW
 ROOT = Authority()
 PARTITIONS = 4
 MECHANISM = "SCRAM-SHA-512"
