@@ -204,6 +204,19 @@ def test_all_are_added_or_none() -> None:
     assert not made.surface.transaction_requests
 
 
+def test_the_transaction_log_itself_is_in_no_transaction() -> None:
+    """Its partitions take no markers: such a transaction would never be complete."""
+    made = With()
+    topics = [*PLACES, {"name": TRANSACTIONS_TOPIC, "partitions": [0]}]
+    answer = made.ask(Api.ADD_PARTITIONS_TO_TXN, 3, **single(topics))
+    assert codes_of(answer.results_by_topic_v3_and_below) == {
+        ("orders", 0): 55,
+        ("orders", 2): 55,
+        (TRANSACTIONS_TOPIC, 0): 17,
+    }
+    assert not made.surface.transaction_requests
+
+
 def test_topics_need_their_own_right() -> None:
     made = With(authorize=refusing(ResourceType.TOPIC))
     answer = made.ask(Api.ADD_PARTITIONS_TO_TXN, 3, **single())

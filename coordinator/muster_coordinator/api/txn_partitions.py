@@ -13,6 +13,7 @@ from muster_coordinator.api.gather import gather_few
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.transactions import FENCED_SINCE, Coordinators, coordinator_code
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.records.transaction_log import TopicPartition
 from muster_coordinator.transactions.requests import AddPartitions, Answer, VerifyPartitions
@@ -104,7 +105,7 @@ class AddPartitionsToTxn:
         self._coordinators.ask(request, answered)
 
     def _refused(self, context: RequestContext, places: frozenset[TopicPartition]) -> Codes:
-        """Partitions that the client may not write to, or that do not exist."""
+        """Partitions that the client may not write to, that do not exist, or that take no markers."""
         image = self._services.surface.image()
         topics = {} if image is None else image.topics
         denied = {
@@ -119,6 +120,8 @@ class AddPartitionsToTxn:
                 refused[topic, index] = Code.TOPIC_AUTHORIZATION_FAILED
             elif known is None or not 0 <= index < len(known.partitions):
                 refused[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+            elif known.internal and topic != OFFSETS_TOPIC:
+                refused[topic, index] = Code.INVALID_TOPIC_EXCEPTION
         return refused
 
 

@@ -3,8 +3,9 @@
 Problem: a transaction whose outcome is decided keeps readers back in every partition that lacks its marker, and the
 partitions' leaders move and die. Mechanism: each marker is tried until its partition has it, or does not exist any
 more, or its coordinator was deposed; those for one peer travel together. Pauses between tries grow. That a partition
-does not exist is believed only after a round with the controller's leader. Codes 47 and 52 say that the partition has
-something newer of the producer or of its coordinator: a transaction that this marker would end is not open there.
+does not exist is believed only after a round with the controller's leader. Code 47 says that the partition has
+something newer of the producer, 17 that it takes no transactions: one that this marker would end is not open there. 52:
+a later coordinator has written there, and this one will hear that it was deposed.
 
 What it does not do: know transactions. The coordinator counts what is missing, and a new leader sends all markers anew.
 """
@@ -31,7 +32,7 @@ from muster_coordinator.replica.transactions.transaction_payloads import (
     encode_markers_result,
 )
 
-_DONE = (Code.NONE, Code.INVALID_PRODUCER_EPOCH)
+_DONE = (Code.NONE, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TOPIC_EXCEPTION)
 
 
 class _Job:
@@ -180,7 +181,7 @@ class MarkerDelivery:
             self._again(job)
 
     def _again(self, job: _Job) -> None:
-        """Try again after a pause. A coordinator whose epoch is too old (52) will hear that it was deposed."""
+        """Try again after a pause."""
         pause_ms = min(limits.MARKER_RETRY_MS << min(job.tries, 10), limits.MARKER_RETRY_MS_MAX)
         job.tries += 1
         self._count += 1
