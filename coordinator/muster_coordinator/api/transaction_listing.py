@@ -16,6 +16,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.states import BY_NAME, NAMES, State
 from muster_coordinator.wire.connection import Exchange
@@ -68,7 +69,7 @@ class ListTransactions:
             if not all(proven):
                 done(Code.COORDINATOR_NOT_AVAILABLE, [])
                 return
-            self._walk(led, chain.from_iterable(surface.transactions(group) for group in led), kept, done)
+            _Walk(surface, led, kept, done).some()
 
         gather: Gather[bool] = Gather(len(led), confirmed)
         for index, group in enumerate(led):
@@ -78,32 +79,41 @@ class ListTransactions:
             else:
                 log.confirm(gather.part(index))
 
-    def _walk(
+
+class _Walk:
+    """Looks at some ids in each turn. An object, as a function that names itself would keep the request for ever."""
+
+    __slots__ = ("_done", "_found", "_ids", "_kept", "_led", "_surface")
+
+    def __init__(
         self,
+        surface: Surface,
         led: tuple[GroupNo, ...],
-        ids: Iterator[tuple[str, Transaction]],
         kept: Callable[[str, Transaction], bool],
         done: Callable[[Code, list[Value]], None],
     ) -> None:
-        surface = self._services.surface
-        found: list[Value] = []
+        self._surface = surface
+        self._led = led
+        self._ids: Iterator[tuple[str, Transaction]] = chain.from_iterable(map(surface.transactions, led))
+        self._kept = kept
+        self._done = done
+        self._found: list[Value] = []
 
-        def some() -> None:
-            for _ in range(PARTS_IN_A_TURN_MAX):
-                one = next(ids, None)
-                if one is None:
-                    lost = not set(led) <= set(surface.transactions_led())
-                    done(Code.COORDINATOR_NOT_AVAILABLE if lost else Code.NONE, [] if lost else found)
-                    return
-                name, known = one
-                if kept(name, known):
-                    found.append(
-                        {
-                            "transactional_id": name,
-                            "producer_id": known.producer_id,
-                            "transaction_state": NAMES[known.state],
-                        }
-                    )
-            surface.loop.call_soon(some)
-
-        some()
+    def some(self) -> None:
+        """The next ids; `done` after the last."""
+        for _ in range(PARTS_IN_A_TURN_MAX):
+            one = next(self._ids, None)
+            if one is None:
+                lost = not set(self._led) <= set(self._surface.transactions_led())
+                self._done(Code.COORDINATOR_NOT_AVAILABLE if lost else Code.NONE, [] if lost else self._found)
+                return
+            name, known = one
+            if self._kept(name, known):
+                self._found.append(
+                    {
+                        "transactional_id": name,
+                        "producer_id": known.producer_id,
+                        "transaction_state": NAMES[known.state],
+                    }
+                )
+        self._surface.loop.call_soon(self.some)
