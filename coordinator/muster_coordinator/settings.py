@@ -71,6 +71,7 @@ from muster_coordinator.setting_values import (
 )
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
+from muster_coordinator.transaction_settings import TransactionKeys
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -103,7 +104,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
+class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -205,33 +206,6 @@ class Settings(AdminKeys, QuotaKeys, PeerKeys, TlsKeys):
         integer(4_096, 2**31 - 1),
         str(SEGMENT_BYTES),
         "Size of a segment file of an offsets partition.",
-    )
-    transaction_partitions: int = _key(
-        "transaction.state.log.num.partitions",
-        integer(1, 1_000),
-        "50",
-        "Partitions of the transaction log, which is made when a client uses transactions for the first time.",
-    )
-    transactions_segment_bytes: int = _key(
-        "transaction.state.log.segment.bytes",
-        integer(4_096, 2**31 - 1),
-        str(SEGMENT_BYTES),
-        "Size of a segment file of a partition of the transaction log.",
-    )
-    transaction_timeout_max_ms: int = _key(
-        "transaction.max.timeout.ms", _MS, "900000", "Longest time that a producer may ask for its transactions."
-    )
-    transactional_id_expiration_ms: int = _key(
-        "transactional.id.expiration.ms",
-        _MS,
-        str(7 * 24 * 3_600_000),
-        "A transactional id that nobody has used for so long is forgotten.",
-    )
-    transactional_id_check_ms: int = _key(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        _MS,
-        "3600000",
-        "How often transactional ids are looked through for those to forget.",
     )
     offsets_history_ms: int = _key(
         "muster.offsets.history.ms",

@@ -97,7 +97,7 @@ class Swapped(NamedTuple):
 
 
 class GroupManager:
-    """See the module. `shards` by offsets partition, `logs` by Raft group."""
+    """See the module. `shards` by offsets partition, `logs` and `coordinators` (of transactions) by Raft group."""
 
     def __init__(
         self,
@@ -130,7 +130,6 @@ class GroupManager:
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
         self.coordinators: dict[GroupNo, TransactionGroup] = {}
-        """Partitions of the transaction log."""
         self.transaction_services = TransactionServices()
         self.states: dict[GroupNo, PartitionState] = {}
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}

@@ -16,9 +16,9 @@ MARKER_ANSWER_MS = 10_000
 MARKER_RETRY_MS = 50
 MARKER_RETRY_MS_MAX = 2_000
 """Pause before a marker is tried again: the first one, doubled each time up to the second one."""
-VERIFICATIONS_MAX = 10_000
+QUESTIONS_UNANSWERED_MAX = 10_000
 """Questions of this replica that no coordinator has answered, and as many of peers that are not answered here."""
-VERIFICATION_MS = 5_000
+QUESTION_ANSWER_MS = 5_000
 """Longest time for which an answer is waited for."""
 ADD_RETRY_MS = 20
 ADD_RETRIES_MS = 1_000

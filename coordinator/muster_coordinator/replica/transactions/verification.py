@@ -84,7 +84,7 @@ class Verifications:
     def _ask(self, question: Question, deadline_ms: int, done: Done) -> None:
         group = self._group_of(question.transactional_id)
         leader = None if group is None else self._leaders.of(group).leader
-        wait_ms = min(deadline_ms - self._loop.monotonic_ms(), limits.VERIFICATION_MS)
+        wait_ms = min(deadline_ms - self._loop.monotonic_ms(), limits.QUESTION_ANSWER_MS)
         if group is None or leader is None or wait_ms <= 0:
             done(Code.COORDINATOR_NOT_AVAILABLE)
         elif leader == self._broker:
@@ -103,7 +103,7 @@ class Verifications:
     def _send(self, peer: BrokerId, wait_ms: int, question: Question, done: Done) -> None:
         self._count += 1
         number = self._count
-        room = len(self._asked) < limits.VERIFICATIONS_MAX
+        room = len(self._asked) < limits.QUESTIONS_UNANSWERED_MAX
         if not room or not self._net.send(peer, channels.FORWARD, encode_verify(number, wait_ms, question)):
             done(Code.COORDINATOR_NOT_AVAILABLE)
             return
@@ -139,7 +139,7 @@ class Verifications:
             self._net.send(peer, channels.FORWARD, encode_verify_result(number, code))
 
         group = self._group_of(question.transactional_id)
-        if group is None or not wait_ms or self._served >= limits.VERIFICATIONS_MAX:
+        if group is None or not wait_ms or self._served >= limits.QUESTIONS_UNANSWERED_MAX:
             done(Code.COORDINATOR_NOT_AVAILABLE)
             return
         self._served += 1
