@@ -137,7 +137,9 @@ class CoordinatorSearch:
 
         wait_ms = max(0, self._until_ms - surface.loop.monotonic_ms())
         image = surface.image()
-        assert image is not None, "the partition is of an image"
+        if image is None:
+            surface.loop.call_at(self._until_ms, known)
+            return
         surface.when_leader_known(self._of.group(image, partition), wait_ms, known)
 
     def _now(self, partition: int) -> Found:

@@ -26,17 +26,13 @@ from muster_coordinator.replica.partitions.surface import partition_of
 
 
 def transaction_partition(image: ClusterImage, transactional_id: str) -> int:
-    """The partition of an id in a log that exists."""
-    topic = transaction_log_of(image)
-    assert topic is not None, "the transaction log is never deleted"
-    return partition_of(transactional_id, len(topic.partitions))
+    """The partition of an id in a log that exists; once made it is never deleted."""
+    return partition_of(transactional_id, len(image.topics[TRANSACTIONS_TOPIC].partitions))
 
 
 def transaction_group(image: ClusterImage, partition: int) -> GroupNo:
     """The Raft group of a partition of a log that exists."""
-    topic = transaction_log_of(image)
-    assert topic is not None, "the transaction log is never deleted"
-    return topic.partitions[partition].group
+    return image.topics[TRANSACTIONS_TOPIC].partitions[partition].group
 
 
 TRANSACTIONS = Keys(

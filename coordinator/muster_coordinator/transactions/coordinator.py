@@ -307,7 +307,8 @@ class TransactionCoordinator:
     # -- markers ---------------------------------------------------------------------------------------------------
 
     def _send_markers(self, now: Now, transactional_id: str, known: Transaction) -> None:
-        assert self._term is not None, "only a leader sends markers"
+        if self._term is None:
+            return  # the next leader sends them
         self._unmarked[transactional_id] = set(known.partitions)
         if known.partitions:
             marker = marker_of(known, self._term)

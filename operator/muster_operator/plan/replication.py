@@ -46,8 +46,7 @@ def is_raised(world: ClusterWorld, founders: int) -> bool:
 def raising(world: ClusterWorld, *, level: int | None, leader: int | None, registered: int | None) -> Raising:
     """What is to be done, of a spec that wants more. `level`: the cluster's feature level; `leader`: of the controller
     group; `registered`: brokers; None: not known."""
-    wanted, view = world.spec.replication_factor, world.replication
-    assert wanted is not None, "is_raised says so"
+    wanted, view = world.spec.replication_factor or 0, world.replication
     asked = f"`replicationFactor` is {wanted}"
     if level is not None and level < MEMBERS_LEVEL:
         why = f"{asked}; it can be raised from feature level {MEMBERS_LEVEL} on, the cluster's is {level}"
