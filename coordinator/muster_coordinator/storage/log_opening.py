@@ -6,15 +6,15 @@ corruption and not a torn write.
 """
 
 import re
-from itertools import pairwise
 
-from muster_coordinator.errors import Corruption
+from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment import Segment, SegmentSummary, load_index
-from muster_coordinator.storage.segment_index import NO_TIMESTAMP, segment_name
+from muster_coordinator.storage.segment_check import check_segment
+from muster_coordinator.storage.segment_index import NO_TIMESTAMP, segment_name, sidecar_name
 
-_NAME = re.compile(r"([0-9]{20})\.(log|sidx|txnindex)")
+_NAME = re.compile(r"([0-9]{20})\.(log|sidx|txnindex)(\.cleaned)?")
 """Other files in the folder are not ours and are left alone."""
 
 
@@ -23,10 +23,15 @@ def open_segments(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> lis
     disk.mkdir(folder)
     bases = _cut(disk, folder, recovery_point)
     segments: list[Segment] = []
-    for base, next_base in pairwise(bases):
+    while len(bases) > 1:
+        base, next_base = bases[0], bases[1]
         name = segment_name(base)
         summary = SegmentSummary(base, next_base, _size(disk, folder, name), NO_TIMESTAMP)
         index = load_index(disk, folder, summary)
+        if index.next_offset > next_base and index.next_offset in bases:
+            _remove_replaced(disk, folder, summary._replace(next_offset=index.next_offset), bases)
+            continue
+        bases.pop(0)
         if index.next_offset != next_base:
             raise Corruption(f"segment {folder}/{name} ends before {index.next_offset}, the next begins at {next_base}")
         segments.append(Segment(disk, folder, summary._replace(max_timestamp_ms=index.max_timestamp_ms), index))
@@ -34,10 +39,32 @@ def open_segments(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> lis
     return segments
 
 
+def _remove_replaced(disk: Disk, folder: str, summary: SegmentSummary, bases: list[int]) -> None:
+    """Remove the segments that lie within this one: it was cleaned and put in their place, and a crash has left them
+    (`cleaning`). First all of it must prove sound: one damaged length must not cost the others."""
+    try:
+        for _ in check_segment(disk, f"{folder}/{segment_name(summary.base)}", folder, summary):
+            pass
+    except SegmentDamaged as error:
+        raise Corruption(str(error)) from error
+    within = [base for base in bases if summary.base < base < summary.next_offset]
+    for base in within:
+        for name in (sidecar_name(base), segment_name(base)):
+            if disk.exists(f"{folder}/{name}"):
+                disk.unlink(f"{folder}/{name}")
+    disk.sync_dir(folder)
+    bases[:] = [base for base in bases if base not in within]
+
+
 def _cut(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> list[int]:
     """Remove segments after the recovery point, the last one first. Returns the bases that are left; the last of them
     is the recovery point's."""
-    found = [match for match in map(_NAME.fullmatch, disk.listdir(folder)) if match]
+    found = []
+    for match in filter(None, map(_NAME.fullmatch, disk.listdir(folder))):
+        if match[3]:
+            disk.unlink(f"{folder}/{match[0]}")  # It was never put in place.
+        else:
+            found.append(match)
     bases = sorted(int(match[1]) for match in found if match[2] == "log")
     sidecars = [(int(match[1]), match[0]) for match in found if match[2] != "log"]
     for base in reversed(bases):

@@ -64,17 +64,21 @@ def offset_by_time_job(
 
 def max_timestamp_job(disk: Disk, sources: tuple[SegmentSource, ...]) -> Callable[[], TimedOffset | None]:
     """See `PartitionLog.max_timestamp`."""
-    largest_ms = max(source.summary.max_timestamp_ms for source in sources)
+    maxima = sorted({source.summary.max_timestamp_ms for source in sources} - {NO_TIMESTAMP}, reverse=True)
 
     def job() -> TimedOffset | None:
-        if largest_ms == NO_TIMESTAMP:
-            return None
-        for source in sources:
-            if source.summary.max_timestamp_ms == largest_ms:
-                found = _first_at_or_after(disk, source, 0, largest_ms)
-                if found is not None:
-                    return found
-        return None
+        largest: TimedOffset | None = None
+        for largest_ms in maxima:
+            if largest is not None and largest.timestamp_ms >= largest_ms:
+                break
+            for source in sources:
+                if source.summary.max_timestamp_ms == largest_ms:
+                    found = _first_at_or_after(disk, source, 0, largest_ms) or _largest(disk, source)
+                    if found is not None and (largest is None or _later(found, largest)):
+                        largest = found
+                        if found.timestamp_ms == largest_ms:
+                            break
+        return largest
 
     return job
 
@@ -86,6 +90,33 @@ def _first_at_or_after(
         return _look_through(disk, source, log_start_offset, timestamp_ms)
     except Corruption as error:
         raise SegmentDamaged(source.summary.base, str(error)) from error
+
+
+def _later(found: TimedOffset, than: TimedOffset) -> bool:
+    return found.timestamp_ms > than.timestamp_ms or (
+        found.timestamp_ms == than.timestamp_ms and found.offset < than.offset
+    )
+
+
+def _largest(disk: Disk, source: SegmentSource) -> TimedOffset | None:
+    """The first record with the largest timestamp of a segment whose maximum is that of a batch without records, which
+    log cleaning has left."""
+    folder = source.path.rpartition("/")[0]
+    try:
+        index = source.known or load_index(disk, folder, source.summary)
+        file = disk.open(source.path)
+    except FileNotFoundError:
+        return None
+    try:
+        headers = (header for _, header in _headers(file, 0, source) if header.count)
+        largest_ms = max((header.max_timestamp_ms for header in headers), default=NO_TIMESTAMP)
+    except Corruption as error:
+        raise SegmentDamaged(source.summary.base, str(error)) from error
+    finally:
+        file.close()
+    if largest_ms == NO_TIMESTAMP:
+        return None
+    return _first_at_or_after(disk, source._replace(known=index), 0, largest_ms)
 
 
 def _look_through(disk: Disk, source: SegmentSource, log_start_offset: int, timestamp_ms: int) -> TimedOffset | None:
@@ -126,12 +157,14 @@ def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple
 
 
 def _records(file: File, position: int, header: BatchHeader, name: str) -> Iterator[Record]:
-    """The batch's records; with LogAppendTime only the first one, since all have the same timestamp.
+    """The batch's records; with LogAppendTime only the first, if none was removed, since all have the same timestamp.
 
     A batch with a sound CRC whose records cannot be decoded came so from a client and is not disk damage: it counts as
     one record at its base offset.
     """
-    if header.attributes & LOG_APPEND_TIME:
+    if not header.count:
+        return
+    if header.attributes & LOG_APPEND_TIME and header.count == header.last_offset_delta + 1:
         yield Record(header.base_offset, header.max_timestamp_ms, None, None, ())
         return
     batch = file.pread(position, header.size_bytes)

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk
+from muster_coordinator.storage import cleaned
+from muster_coordinator.storage.cleaning import CleanedSegments, rename
 from muster_coordinator.storage.aborted import Aborted, is_transactional
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
@@ -76,6 +78,10 @@ class PartitionLog:
         """The folder's own name may not be durable: no recovery point relies on it yet."""
         self._unflushed_bytes = 0
         self._flushing = False
+        self.cleaned = cleaned.NOTHING
+        """What is cleaned; kept by whoever cleans."""
+        self.generation = 0
+        """Changes when cleaned segments are put in place: what was learnt of older ones no longer holds."""
         self._left_out: dict[str, bytes] = {}
         """Path -> content of sidecars that were not written because the disk was full, or were made again."""
         self._transactions = TransactionIndex(disk, folder, segments)
@@ -114,6 +120,11 @@ class PartitionLog:
             raise Corruption(f"log {folder}: leader epochs do not ascend: {epochs[:20]}")
         log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
         log._new_folder = recovery_point == NO_RECOVERY_POINT
+        try:
+            known = cleaned.read(disk, folder)
+        except OSError as error:
+            raise StorageFailed(f"log {folder}: {error}") from error
+        log.cleaned = cleaned.proven(known, (segment.summary for segment in segments[:-1]))
         return log
 
     @classmethod
@@ -290,6 +301,36 @@ class PartitionLog:
         assert segment is not None, "the caller asked `holds` in this turn"
         assert segment is not self._segments[-1]
         segment.replaced()
+
+    def put_cleaned(self, segments: CleanedSegments) -> bool:
+        """Put a cleaned segment in place of those that it was made from; `cleaning.prepare` has returned, and no flush
+        is in flight. False: they are not all there any more, and nothing has changed."""
+        assert not self._flushing
+        at = bisect_right(self._bases, segments.old[0].base) - 1
+        old = self._segments[max(0, at) : at + len(segments.old)]
+        if tuple(segment.summary for segment in old) != segments.old or old[-1] is self._segments[-1]:
+            return False
+        if any(segment in self._dirty for segment in old):
+            return False
+        for segment in old:
+            segment.close()
+        try:
+            rename(self._disk, self._folder, segments.new.base)
+        except OSError as error:
+            raise StorageFailed(f"log {self._folder}: {error}") from error
+        new = Segment(self._disk, self._folder, segments.new, segments.index)
+        self._segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [segments.new.base]
+        self._loaded = [segment for segment in self._loaded if segment not in old]
+        stale = {f"{self._folder}/{sidecar_name(segment.base)}" for segment in old}
+        self._left_out = {path: data for path, data in self._left_out.items() if path not in stale}
+        self.generation += 1
+        self._touch(new)
+        return True
+
+    def touched(self, base: int) -> bool:
+        """May the segment with this base differ from that of other replicas, because it was cleaned?"""
+        return base < self.cleaned.touched_to
 
     def _segment(self, base: int) -> Segment | None:
         at = bisect_right(self._bases, base) - 1

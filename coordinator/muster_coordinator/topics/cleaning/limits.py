@@ -4,8 +4,8 @@ KEY_BYTES = 240
 """Memory of one key in a map: 64 of its bytes, 32 of its offset, and its share of a dict that has just grown, while the
 smaller one still exists."""
 BATCH_RECORDS_MAX = 65_536
-"""A batch of more records stays as it is for ever. This must not depend on a setting: else its tombstones could go before
-the values that they delete."""
+"""A batch of more records stays as it is for ever. This must not depend on a setting: else its tombstones could go
+before the values that they delete."""
 KEYS_MEMORY_MIN = BATCH_RECORDS_MAX * KEY_BYTES
 """A round's map holds the keys of one batch at least, so each round gets on."""
 SEGMENTS_MERGED_MAX = 64

@@ -29,8 +29,8 @@ class Round:
         aborted: Iterable[AbortedTransaction] | None = None,
         producers: Mapping[int, LastOfProducer],
     ) -> None:
-        """`first_dirty`: the log is clean below. `aborted`: all aborted transactions that reach above it or are in what is
-        cleaned; None: they are not known, and the range ends before the first batch of a transaction."""
+        """`first_dirty`: the log is clean below. `aborted`: all aborted transactions that reach into the log; None: not
+        known, so the range ends before the first batch of a transaction."""
         self._knows_aborted = aborted is not None
         self._aborted = () if aborted is None else tuple(aborted)
         self._keeps = Keeps(KeyMap(memory_bytes), first_dirty, now_ms, delete_retention_ms, producers)

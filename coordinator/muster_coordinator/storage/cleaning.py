@@ -1,0 +1,218 @@
+"""A round of cleaning on the files of one partition: read, written beside, and put in place of what was there.
+
+Problem: at no moment may a reader, a start or a crash find a log that has lost a record which stays, or that means
+something else. Mechanism: neighbouring segments become one new file under `<base>.log.cleaned`, synced, with its index
+beside it. Then, while no flush or checkpoint of the group is under way (`PartitionLog.put_cleaned`):
+
+1. `prepare`: the index of the first old segment is removed; the folder is synced.
+2. On the loop, in one turn: the new file is renamed to the first segment's name, and the log's list of segments is
+   changed. So the bytes behind a name change at the same moment as what is known of them.
+3. `finish`: the folder is synced; then the new index gets its name, the other old segments are removed, and the folder
+   is synced.
+
+A crash before 2 is durable leaves the old segments; a start removes what is beside them. A crash after it may leave old
+segments that lie within the new one: a start checks all of the new one, and removes them (`log_opening`). Every step
+reads and writes a few batches, for the executor that paces them. An error while reading or writing ends the round and
+leaves the log as it was. What this does not do: decide what is cleaned (`topics.cleaning`) or when.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple, TypeVar
+
+from muster_coordinator.errors import SegmentDamaged, StorageFailed, no_space
+from muster_coordinator.ports import Disk, File
+from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD, parse_header
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.storage.limits import CLEAN_READ_BYTES, CLEAN_WRITE_BYTES
+from muster_coordinator.storage.segment import SegmentSummary
+from muster_coordinator.storage.segment_index import SegmentIndex, segment_name, sidecar_name
+from muster_coordinator.topics.cleaning.rounds import Round
+
+T = TypeVar("T")
+SUFFIX = ".cleaned"
+"""Ends the names of files that are being written beside the segments; a start removes them."""
+
+
+class CleanedSegments(NamedTuple):
+    """Segments, and the one that is written to take their place."""
+
+    old: tuple[SegmentSummary, ...]
+    new: SegmentSummary
+    index: SegmentIndex  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
+    changed: bool
+    """False: one segment of which all stays; nothing is put in place."""
+
+
+def look(
+    disk: Disk, folder: str, segments: Sequence[SegmentSummary], first_dirty: int, round_: Round
+) -> Generator[int, None, None]:
+    """Job in steps, each yields the bytes it read: map the keys of the dirty range. Raises SegmentDamaged, OSError."""
+    for summary in segments:
+        if summary.next_offset <= first_dirty:
+            continue
+        for some in _batches(disk, folder, summary):
+            for batch in some:
+                if parse_header(batch).next_offset > first_dirty and not _sound(summary, folder, round_.look, batch):
+                    return
+            yield sum(map(len, some))
+
+
+def clean(
+    disk: Disk, folder: str, segments: Sequence[SegmentSummary], round_: Round
+) -> Generator[int, None, CleanedSegments]:
+    """Job in steps, each yields the bytes it read and wrote: write the segment that takes the place of these. Raises
+    SegmentDamaged, or OSError, also when the disk is full; `discard` then removes what was written."""
+    base = segments[0].base
+    path = f"{folder}/{segment_name(base)}{SUFFIX}"
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        out = _Out(file, SegmentIndex(base))
+        round_.begin_segments()
+        for summary in segments:
+            for some in _batches(disk, folder, summary):
+                for batch in some:
+                    out.add(_sound(summary, folder, round_.clean, batch))
+                yield sum(map(len, some)) + out.write()
+        out.add(round_.end_segments())
+        out.write(last=True)
+        changed = len(segments) > 1 or not round_.unchanged
+        if changed:
+            file.sync()
+    finally:
+        file.close()
+    index, last = out.index, segments[-1]
+    if index.next_offset != last.next_offset:
+        raise SegmentDamaged(base, f"{path} ends before offset {index.next_offset}, expected {last.next_offset}")
+    new = SegmentSummary(base, index.next_offset, index.size, index.max_timestamp_ms)
+    if changed:
+        _write_index(disk, f"{folder}/{sidecar_name(base)}{SUFFIX}", index)
+    return CleanedSegments(tuple(segments), new, index, changed)
+
+
+def discard(disk: Disk, folder: str, base: int) -> None:
+    """Job: remove what was written beside the segment with this base."""
+    for name in (segment_name(base), sidecar_name(base)):
+        if disk.exists(f"{folder}/{name}{SUFFIX}"):
+            disk.unlink(f"{folder}/{name}{SUFFIX}")
+
+
+def prepare(disk: Disk, folder: str, base: int) -> None:
+    """Job: step 1 of the module."""
+    try:
+        if disk.exists(f"{folder}/{sidecar_name(base)}"):
+            disk.unlink(f"{folder}/{sidecar_name(base)}")
+        disk.sync_dir(folder)
+    except OSError as error:
+        raise StorageFailed(f"log {folder}: {error}") from error
+
+
+def rename(disk: Disk, folder: str, base: int) -> None:
+    """Step 2, on the loop."""
+    path = f"{folder}/{segment_name(base)}"
+    disk.rename(f"{path}{SUFFIX}", path)
+
+
+def finish(disk: Disk, folder: str, base: int, replaced: Sequence[int]) -> None:
+    """Job: step 3. `replaced`: the bases of the old segments but the first. Invariant: the new index gets its name
+    after that of its segment is durable; it would not fit the old one."""
+    path = f"{folder}/{sidecar_name(base)}"
+    try:
+        disk.sync_dir(folder)
+        if disk.exists(f"{path}{SUFFIX}"):
+            disk.rename(f"{path}{SUFFIX}", path)
+        for old in replaced:
+            for name in (sidecar_name(old), segment_name(old)):
+                if disk.exists(f"{folder}/{name}"):
+                    disk.unlink(f"{folder}/{name}")
+        if replaced:
+            disk.sync_dir(folder)
+    except OSError as error:
+        raise StorageFailed(f"log {folder}: {error}") from error
+
+
+class _Out:
+    """The new segment's file: gathers batches, and knows their index."""
+
+    def __init__(self, file: File, index: SegmentIndex) -> None:
+        self._file = file
+        self.index = index
+        self._parts: list[bytes] = []
+        self._unwritten = 0
+        self._written = 0
+
+    def add(self, batches: list[bytes]) -> None:
+        for batch in batches:
+            header = parse_header(batch)
+            self.index.note(len(batch), header.next_offset, header.leader_epoch, header.max_timestamp_ms)
+            self._parts.append(batch)
+            self._unwritten += len(batch)
+
+    def write(self, *, last: bool = False) -> int:
+        """Bytes written; none until there are enough for one write."""
+        if self._unwritten < CLEAN_WRITE_BYTES and not last:
+            return 0
+        size, self._unwritten = self._unwritten, 0
+        if size:
+            self._file.pwrite(self._written, self._parts)
+            self._written += size
+            self._parts.clear()
+        return size
+
+
+def _batches(disk: Disk, folder: str, summary: SegmentSummary) -> Generator[list[bytes], None, None]:
+    """The segment's batches, some at a time: about CLEAN_READ_BYTES, one at least."""
+    path = f"{folder}/{segment_name(summary.base)}"
+    file = disk.open(path)
+    try:
+        position = 0
+        while position < summary.size:
+            data = file.pread(position, min(CLEAN_READ_BYTES, summary.size - position))
+            some, at = _split(data, 0), 0
+            if not some:
+                size = LOG_OVERHEAD + int.from_bytes(data[8:LOG_OVERHEAD], "big") if len(data) >= LOG_OVERHEAD else 0
+                if not HEADER_BYTES <= size <= summary.size - position:
+                    raise SegmentDamaged(summary.base, f"segment {path}: no batch at {position}")
+                some = _split(file.pread(position, size), 0)
+            at = sum(map(len, some))
+            if not at:
+                raise SegmentDamaged(summary.base, f"segment {path}: no batch at {position}")
+            yield some
+            position += at
+    finally:
+        file.close()
+
+
+def _split(data: bytes, at: int) -> list[bytes]:
+    """The whole batches that `data` begins with, by their lengths."""
+    found = []
+    while len(data) - at >= HEADER_BYTES:
+        size = LOG_OVERHEAD + int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big")
+        if not HEADER_BYTES <= size <= len(data) - at:
+            break
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def _sound(summary: SegmentSummary, folder: str, use: Callable[[bytes], T], batch: bytes) -> T:
+    try:
+        return use(batch)
+    except MalformedError as error:
+        path = f"{folder}/{segment_name(summary.base)}"
+        raise SegmentDamaged(summary.base, f"segment {path}: {error}") from error
+
+
+def _write_index(disk: Disk, path: str, index: SegmentIndex) -> None:
+    """Derived, so it is not synced, and left out where the disk has no space."""
+    try:
+        file = disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(0, (index.encode(),))
+        finally:
+            file.close()
+    except OSError as error:
+        if not no_space(error):
+            raise
+        disk.unlink(path)
