@@ -379,6 +379,30 @@ SEGMENT_REPAIRED = EventKind(
     "A damaged segment is intact again.",
     rare=True,
 )
+LOG_CLEANED = EventKind(
+    "log cleaned",
+    Room.DISK,
+    Level.INFO,
+    (
+        "raft_group",
+        "partition",
+        "before_bytes",
+        "after_bytes",
+        "before_segments",
+        "after_segments",
+        "keys",
+        "cleaned_to",
+        "took_ms",
+    ),
+    "A round of cleaning of a compacted topic's partition has ended; the log is clean below the offset `cleaned_to`.",
+)
+LOG_NOT_CLEANED = EventKind(
+    "log not cleaned",
+    Room.DISK,
+    Level.WARNING,
+    ("raft_group", "partition", "reason"),
+    "A round of cleaning was given up; the log is as it was, and the round is tried again.",
+)
 DRAIN_STARTED = EventKind(
     "drain started",
     Room.DRAIN,
@@ -530,6 +554,8 @@ KINDS = (
     DISK_HAS_ROOM,
     SEGMENT_DAMAGED,
     SEGMENT_REPAIRED,
+    LOG_CLEANED,
+    LOG_NOT_CLEANED,
     DRAIN_STARTED,
     DRAINED,
     DRAIN_UNDONE,

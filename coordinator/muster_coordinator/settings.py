@@ -72,6 +72,7 @@ from muster_coordinator.setting_values import (
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
 from muster_coordinator.transaction_settings import TransactionKeys
+from muster_coordinator.topics.cleaning.limits import KEYS_MEMORY_MIN
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -321,6 +322,24 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
     retention_ms: int | None = _key("log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes.")
     retention_bytes: int = _key(
         "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
+    )
+    cleaner_backoff_ms: int = _key(
+        "log.cleaner.backoff.ms",
+        integer(1),
+        "15000",
+        "Time between two looks for partitions of compacted topics that are due to be cleaned.",
+    )
+    cleaner_keys_bytes: int = _key(
+        "log.cleaner.dedupe.buffer.size",
+        integer(KEYS_MEMORY_MIN, 2**40),
+        str(128 * MIB),
+        "Memory for the keys of one round of cleaning, 240 bytes a key; a round that has more keys cleans a part.",
+    )
+    cleaner_rate: int = _key(
+        "log.cleaner.io.max.bytes.per.second",
+        integer(1),
+        str(16 * MIB),
+        "Bytes a second that cleaning reads and writes, at most. Kafka has no bound by default.",
     )
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",

@@ -14,6 +14,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import (
+    CleanerStatus,
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
@@ -123,6 +124,7 @@ class AdminReplica(Surface, Protocol):
         """Replicas that report a low disk; may include this one."""
         ...
 
+    def cleaner_status(self) -> CleanerStatus: ...
     def scrub_status(self) -> ScrubStatus:
         """Progress and findings of the scrub."""
         ...

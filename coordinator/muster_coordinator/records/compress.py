@@ -42,7 +42,7 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def _xerial_blocks(data: bytes) -> list[bytes]:
-    pieces = []
+    pieces: list[bytes] = []
     for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
         pieces += (_LENGTH.pack(len(block)), block)
@@ -50,7 +50,7 @@ def _xerial_blocks(data: bytes) -> list[bytes]:
 
 
 def _lz4_blocks(data: bytes) -> list[bytes]:
-    pieces = []
+    pieces: list[bytes] = []
     for at in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[at : at + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(plain, store_size=False))

@@ -28,6 +28,7 @@ from muster_coordinator.replica.controller.feature_level import FeatureLevel
 from muster_coordinator.replica.controller.seats import Seats
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import Balancer
+from muster_coordinator.replica.maintenance.cleaner import Cleaner
 from muster_coordinator.replica.maintenance.disk_space import DiskSpace
 from muster_coordinator.replica.maintenance.hand_over import HandOver
 from muster_coordinator.replica.maintenance.membership import Membership
@@ -106,6 +107,7 @@ class FormedNode:
         self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
+        self.cleaner = Cleaner(loop, disk, host, self.group_manager, self.installs, settings)
         at_once = settings.moves_at_once
         self.membership = Membership(loop, host, machine, self.client.submit, at_once)
         self.balancer = Balancer(
@@ -139,6 +141,7 @@ class FormedNode:
         FeatureLevel(loop, host, self.group_manager.controller, settings.feature_finalize_ms).start()
         Retention(loop, host, self.group_manager, settings).start()
         self.scrub.start()
+        self.cleaner.start()
         self.space.start()
         HandOver(loop, host, self.preferred).start()
         self.membership.start()

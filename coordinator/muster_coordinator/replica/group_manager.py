@@ -488,10 +488,11 @@ class GroupManager:
             settings = self._settings
             return settings.offsets_segment_bytes if of_offsets else settings.transactions_segment_bytes, SEGMENT_MS
         configs = dict(self._settings.topic_configs) | dict(topic.configs)
-        return (
-            int(configs.get("segment.bytes", SEGMENT_BYTES)),
-            int(configs.get("segment.ms", SEGMENT_MS)),
-        )
+        roll_ms = int(configs.get("segment.ms", SEGMENT_MS))
+        if "compact" in configs.get("cleanup.policy", ""):
+            # What is in the active segment is not cleaned (KIP-354).
+            roll_ms = min(roll_ms, int(configs.get("max.compaction.lag.ms", roll_ms)))
+        return int(configs.get("segment.bytes", SEGMENT_BYTES)), roll_ms
 
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
         return dict(self._settings.topic_configs) | dict(self._topics[number][0].configs)
@@ -726,6 +727,11 @@ class GroupManager:
         """The group's files were removed for an install, and the staged files proved to be damaged."""
         group.lost_state(trouble)
         self._without_state(group, None)
+
+    def take_anew(self, group: RaftGroup, trouble: str) -> None:
+        """The group's files are of no use any more: the leader's replace them, and they stay until those are here."""
+        self.states[group.number].closed = True
+        self.lose_state(group, trouble[:ERROR_MESSAGE_CHARS_MAX])
 
     def _prove(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)

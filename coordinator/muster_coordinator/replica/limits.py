@@ -134,6 +134,13 @@ REPAIR_SILENCE_MS = 60_000
 """How long a repair waits for a peer's answer: a peer reads the whole segment before it offers it."""
 REPAIR_CHUNKS_IN_FLIGHT_MAX = 4
 
+# Cleaning.
+CLEAN_TICK_MS = 100
+CLEAN_PAUSE_RETRY_MS = 50
+"""A cleaned segment waits for a flush, a checkpoint or a follower's fetch of the group to end."""
+CLEAN_RETRY_MS = 60_000
+"""How long after a round that failed its partition is looked at again."""
+
 assert GROUP_UNCOMMITTED_BYTES_MAX <= HOST_UNCOMMITTED_BYTES_MAX < WAL_BYTES_MAX
 assert APPLY_BYTES_PER_VISIT <= APPLY_BYTES_PER_TURN_MAX
 assert GROUP_CACHE_FLUSHED_BYTES < GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX

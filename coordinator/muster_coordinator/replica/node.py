@@ -36,6 +36,7 @@ from muster_coordinator.replica.multiraft.host import Host, check_trusted
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.status import (
+    CleanerStatus,
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
@@ -441,6 +442,10 @@ class Node:
     def wals(self) -> list[WalStatus]:
         """How full each WAL is; empty before the cluster is formed."""
         return [wal_writer.status() for wal_writer in self.host.wal_writers]
+
+    def cleaner_status(self) -> CleanerStatus:
+        """Counts of log cleaning."""
+        return CleanerStatus() if self.formed is None else self.formed.cleaner.status()
 
     def scrub_status(self) -> ScrubStatus:
         """Counts of the background check of segments, and of repairs."""

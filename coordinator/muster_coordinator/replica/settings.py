@@ -54,6 +54,12 @@ class NodeSettings:
     """Bytes a second sent to all followers that install a snapshot."""
     scrub_rate: int
     """Bytes a second of sealed segments that are checked in the background; 0: none."""
+    cleaner_rate: int
+    """Bytes a second that cleaning reads and writes."""
+    cleaner_keys_bytes: int
+    """Memory for the keys of one round of cleaning."""
+    cleaner_backoff_ms: int
+    """Time between two looks for logs that are due to be cleaned."""
     segment_flush_ms: int
     segment_flush_bytes: int
     takeback_ms: int

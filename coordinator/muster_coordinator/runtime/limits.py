@@ -59,6 +59,7 @@ IO_QUEUES = (
     "transfer-source",
     "folders",
     "scrub",
+    "clean",
     "tls",
 )
 """One worker thread each. The WALs' two queues carry one fdatasync per turn; nothing slow may share them."""

@@ -80,6 +80,8 @@ class PartitionLog:
         self._flushing = False
         self.cleaned = cleaned.NOTHING
         """What is cleaned; kept by whoever cleans."""
+        self.opened_at = segments[-1].base
+        """The segment of the recovery point that the log was opened at: all before it are durable."""
         self.generation = 0
         """Changes when cleaned segments are put in place: what was learnt of older ones no longer holds."""
         self._left_out: dict[str, bytes] = {}
@@ -335,6 +337,21 @@ class PartitionLog:
     def _segment(self, base: int) -> Segment | None:
         at = bisect_right(self._bases, base) - 1
         return self._segments[at] if at >= 0 and self._bases[at] == base else None
+
+    def first_timestamp_ms(self, offset: int) -> int:
+        """The largest timestamp of the first batch of the segment that holds `offset`; -1 if it is not known."""
+        segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
+        try:
+            file = self._disk.open(segment.path)
+        except OSError:
+            return NO_TIMESTAMP
+        try:
+            head = file.pread(0, _BATCH.size)
+        except OSError:
+            return NO_TIMESTAMP
+        finally:
+            file.close()
+        return int(_BATCH.unpack(head)[-1]) if len(head) == _BATCH.size else NO_TIMESTAMP
 
     def size_bytes(self) -> int:
         """Bytes of all segments."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
 from muster_coordinator.records.control import TransactionMarker
+from muster_coordinator.topics.cleaning.batches import LastOfProducer
 
 
 class RecordError(NamedTuple):
@@ -141,6 +142,10 @@ class TopicMachine(Protocol):
     def apply_batch(self, entry: AppliedBatch) -> None: ...
     def apply_command(self, data: bytes) -> None: ...
     def log_start_offset(self) -> int: ...
+    def last_of_producers(self) -> Mapping[int, LastOfProducer]:
+        """What each producer of the table wrote last."""
+        ...
+
     def next_offset(self) -> int:
         """Offset of the next applied record: the high watermark that this replica may answer."""
 

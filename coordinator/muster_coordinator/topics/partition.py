@@ -18,6 +18,7 @@ from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.records.producers import NO_OFFSET, ProducerState, ProducerTable, Standing
 from muster_coordinator.topics import limits
 from muster_coordinator.topics.checkpoint import PartitionCheckpoint, decode_checkpoint
+from muster_coordinator.topics.cleaning.batches import LastOfProducer
 from muster_coordinator.topics.in_flight import InFlight
 from muster_coordinator.topics.log_commands import (
     ExpireProducers,
@@ -266,6 +267,12 @@ class TopicPartition:
     def first_open_offset(self) -> int:
         """First offset of the oldest open transaction; NO_OFFSET for none."""
         return self._table.first_open_offset()
+
+    def last_of_producers(self) -> dict[int, LastOfProducer]:
+        """What each producer of the table wrote last; cleaning keeps it."""
+        return {
+            producer_id: LastOfProducer(state.epoch, _last_offset(state)) for producer_id, state in self._table.items()
+        }
 
     def image(self) -> CheckpointImage:
         """An immutable snapshot for the checkpoint; one dict copy."""

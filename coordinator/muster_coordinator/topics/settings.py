@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT
+from muster_coordinator.topics.cleaning.plan import CleaningSettings
 
 
 class TopicSettings(NamedTuple):
@@ -27,6 +28,7 @@ class TopicSettings(NamedTuple):
     """-1: for ever."""
     retention_bytes: int = -1
     """-1: no bound."""
+    cleaning: CleaningSettings = CleaningSettings()
 
 
 DEFAULTS = TopicSettings()
@@ -37,6 +39,7 @@ def topic_settings(configs: Mapping[str, str]) -> TopicSettings:
     if not configs:
         return DEFAULTS
     get = configs.get
+    cleaning = DEFAULTS.cleaning
     policy = get("cleanup.policy", "delete")
     return TopicSettings(
         min(int(get("max.message.bytes", BATCH_BYTES_MAX_DEFAULT)), BATCH_BYTES_MAX),
@@ -48,4 +51,10 @@ def topic_settings(configs: Mapping[str, str]) -> TopicSettings:
         "delete" in policy,
         int(get("retention.ms", DEFAULTS.retention_ms)),
         int(get("retention.bytes", DEFAULTS.retention_bytes)),
+        CleaningSettings(
+            float(get("min.cleanable.dirty.ratio", cleaning.dirty_ratio)),
+            int(get("min.compaction.lag.ms", cleaning.min_lag_ms)),
+            int(get("max.compaction.lag.ms", cleaning.max_lag_ms)),
+            int(get("delete.retention.ms", cleaning.delete_retention_ms)),
+        ),
     )

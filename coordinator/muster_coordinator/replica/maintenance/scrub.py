@@ -31,10 +31,12 @@ Slice = tuple[int, CheckedSegment | None]
 class _Under:
     """The segment that is being checked."""
 
-    __slots__ = ("group", "log", "steps", "summary")
+    __slots__ = ("generation", "group", "log", "steps", "summary")
 
     def __init__(self, group: GroupNo, log: PartitionLog, summary: SegmentSummary, steps: Steps) -> None:
         self.group = group
+        self.generation = log.generation
+        """What was cleaned since was checked as it was before."""
         self.log = log
         self.summary = summary
         self.steps = steps
@@ -118,7 +120,7 @@ class Scrub:
             raise error  # a bug
         if isinstance(error, OSError) and error.errno not in (errno.EIO, errno.ENOENT):
             return  # a shortage of the process (such as file descriptors), not damage; the next pass tries again
-        if self._wanted(under.group, under.log, base) is not None:
+        if self._wanted(under.group, under.log, base) == under.summary and under.log.generation == under.generation:
             self._group_manager.damage.report(under.group, SegmentDamaged(base, str(error)))
 
 

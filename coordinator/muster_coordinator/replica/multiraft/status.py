@@ -37,6 +37,23 @@ class ScrubStatus(NamedTuple):
     repair_failures: int = 0
 
 
+class CleanerStatus(NamedTuple):
+    """Log cleaning since this replica's start."""
+
+    rounds: int = 0
+    failures: int = 0
+    """Rounds that ended with an error; each is tried again."""
+    done_bytes: int = 0
+    """Bytes read and written."""
+    freed_bytes: int = 0
+    due: int = 0
+    """Partitions that were due when they were last looked at."""
+    uncleanable: int = 0
+    """Partitions whose last round was not ended."""
+    cleaning: str = ""
+    """The partition that is being cleaned."""
+
+
 class GroupStatus(NamedTuple):
     """One Raft group that this replica holds a voter of."""
 

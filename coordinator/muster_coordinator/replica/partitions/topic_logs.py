@@ -32,6 +32,7 @@ from muster_coordinator.storage.aborted import Aborted, below
 from muster_coordinator.storage.lookup import TimedOffset
 from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
+from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 from muster_coordinator.topics.machine import ProduceResult, TopicMachine
 
 LATEST = -1
@@ -187,10 +188,11 @@ class LogView:
         except DiskFull:
             done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
             return
+        generation = log.generation
 
         def found(result: TimedOffset | BaseException | None) -> None:
-            if state.closed or state.log is not log:
-                # The log was deleted or replaced while the job read it: the result cannot be trusted.
+            if state.closed or state.log is not log or log.generation != generation:
+                # The log was deleted, replaced or cleaned while the job read it: the result cannot be trusted.
                 done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
             elif isinstance(result, OSError):
                 done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # only a read has failed: a retry may succeed
@@ -552,6 +554,10 @@ class TopicLog(LogView):
     @override
     def producers(self) -> tuple[topics.ActiveProducer, ...]:
         return self.topic.machine.producers()
+
+    def aborted_transactions(self) -> tuple[AbortedTransaction, ...] | None:
+        """The aborted transactions of this log; None: they are not known."""
+        return None
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:

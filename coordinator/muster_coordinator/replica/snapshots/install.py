@@ -125,6 +125,8 @@ class SnapshotInstalls:
         """Groups whose fetched files are verified or put in place; no other install of them starts."""
         self._have: dict[GroupNo, dict[str, int]] = {}
         """group -> file name -> bytes staged without a gap since the start, of this install and interrupted ones"""
+        self._cleaned: set[GroupNo] = set()
+        """Groups of whose staged files some are cleaned ones: they are of use to the install that fetched them only."""
         self._not_before_ms: dict[GroupNo, int] = {}
         """group -> no install of it starts before"""
         self._numbers = 0
@@ -145,6 +147,10 @@ class SnapshotInstalls:
         if group is None or offer is None or number in self._installing:
             return
         self._pull_from(group, broker_of(offer[0]), offer[1])
+
+    def fetches(self, number: GroupNo) -> bool:
+        """Does this replica fetch or put in place files of this group, or read its own for that?"""
+        return number in self._installing or any(pull.group.number == number for pull in self._pulls.values())
 
     def start(self) -> None:
         """Start the timers that heal groups without a state, and damaged segments."""
@@ -274,6 +280,12 @@ class SnapshotInstalls:
             files=len(offer.files),
             size_bytes=sum(file.size for file in offer.files),
         )
+        if offer.cleaned or number in self._cleaned:
+            self._have.pop(number, None)
+        if offer.cleaned:
+            self._cleaned.add(number)
+        else:
+            self._cleaned.discard(number)
         have = {
             file.name: min(file.size, self._have.get(number, {}).get(file.name, 0))
             for file in offer.files

@@ -8,7 +8,8 @@ begins, holds the same batches. That its bytes are undamaged is verified here: t
 sidecar for the leader epochs, which no batch CRC covers. The growing segment is verified in the same way as far as it
 is written, and copied. A verified file is known by its identity for as long as installs follow one another. What this
 does not use: files of a group that is damaged, without a state or suspended, or whose last staged files proved to be
-damaged; then the leader is asked (`install_reuse`).
+damaged; nor any for an offer with cleaned segments, nor own cleaned segments. Then the leader is asked
+(`install_reuse`).
 """
 
 from collections.abc import Generator, Mapping
@@ -66,7 +67,7 @@ class OwnSegments:
         names = {file.name for file in offer.files}
         known = self._verified.get(number, {})
         self._verified[number] = {name: one for name, one in known.items() if name in names}
-        if number in self._distrusted:
+        if number in self._distrusted or offer.cleaned:
             return NOTHING
         at_of = {int(file.name[:20]): at for at, file in enumerate(offer.files) if file.kind == FileKind.SEGMENT}
         bases = sorted(at_of)
@@ -74,7 +75,10 @@ class OwnSegments:
         sealed = tuple(
             (at_of[one.base], one)
             for one in state.log.sealed()
-            if one.base in at_of and offer.files[at_of[one.base]].size == one.size and ends[one.base] == one.next_offset
+            if one.base in at_of
+            and not state.log.touched(one.base)
+            and offer.files[at_of[one.base]].size == one.size
+            and ends[one.base] == one.next_offset
         )
         base, prefix = state.log.growing()
         fits = base in at_of and 0 < prefix.size <= offer.files[at_of[base]].size

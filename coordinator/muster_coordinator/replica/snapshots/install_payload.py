@@ -28,9 +28,11 @@ SEGMENT_ASKED = 1 << 63
 _CHECKS = 1
 _MORE = 2
 _CONFIG = 4
+_CLEANED = 8
 """Bits of an offer's flags: the leader answers CHECK_ASK; another frame of the same offer follows; the configuration
-follows, and ends the offer. A release before takes no notice of that, and would refuse the checkpoint file, which has
-it too; but it leads and follows no group with a CONF entry, since none exists below feature level 3."""
+follows, and ends the offer; segments were cleaned (no topic is compacted below feature level 3). A release before takes
+no notice of a configuration, and would refuse the checkpoint file, which has it too; but it leads and follows no group
+with a CONF entry, since none exists below feature level 3."""
 _NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
 
 
@@ -63,6 +65,9 @@ class Offer(NamedTuple):
     """Does another frame of this offer follow? (`parts`)"""
     config: Config | None = None
     """As `CheckpointMeta.config`."""
+    cleaned: bool = False
+    """Were segments cleaned? Then these are not those of any other replica, and none of that may be mixed with them but
+    what is equal byte by byte."""
 
 
 class Check(NamedTuple):
@@ -122,7 +127,8 @@ def encode_offer(offer: Offer) -> bytes:
         name = file.name.encode()
         parts += (_FILE.pack(file.kind, len(name), file.size), name)
     config = b"" if offer.config is None else encode_config(offer.config)
-    parts += (bytes([_CHECKS * offer.checks | _MORE * offer.more | _CONFIG * bool(config)]), config)
+    flags = _CHECKS * offer.checks | _MORE * offer.more | _CONFIG * bool(config) | _CLEANED * offer.cleaned
+    parts += (bytes([flags]), config)
     return b"".join(parts)
 
 
@@ -179,7 +185,18 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = li
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
         raise WireError("an install has one checkpoint")
     where = RecoveryPoint(*recovery_point) if has_recovery_point else None
-    return Offer(install, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE), config)
+    return Offer(
+        install,
+        group,
+        index,
+        term,
+        where,
+        tuple(files),
+        bool(flags & _CHECKS),
+        bool(flags & _MORE),
+        config,
+        bool(flags & _CLEANED),
+    )
 
 
 def encode_refusal(install: int, why: str) -> bytes:

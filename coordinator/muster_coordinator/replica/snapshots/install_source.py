@@ -39,6 +39,8 @@ TOO_MANY = "a partition has too many segments for a snapshot install; raise its 
 FOLLOW_MS = 5_000
 """How often a follower that catches up after an install is checked."""
 SEND_RETRY_MS = 20
+CLEANED_HERE = "cleaned here"
+"""Why a segment is not given: it may not be mixed with the peer's others."""
 SEND_TRIES_MAX = 250
 """Five seconds of a full bulk channel; then the chunk is dropped, and the follower gives the install up for silence."""
 
@@ -105,6 +107,10 @@ class InstallSource:
         for key in [key for key in self._sessions if key[0] == peer]:
             self._end(*key)
 
+    def serves(self, number: GroupNo) -> bool:
+        """Does a follower fetch a checkpoint and segments of this group?"""
+        return any(session.group == number and session.index is not None for session in self._sessions.values())
+
     def ask(self, peer: BrokerId, payload: bytes) -> None:
         """A follower asks for a checkpoint of at least some index, or a voter for one segment."""
         install, number, index = wire.decode_ask(payload)
@@ -134,6 +140,9 @@ class InstallSource:
         summary = log.sealed_at(base)
         if summary is None or self._checking or len(self._sessions) >= limits.INSTALLS_MAX:
             self._refuse(peer, install, "no such segment" if summary is None else "others are being served")
+            return
+        if log.touched(base):
+            self._refuse(peer, install, CLEANED_HERE)
             return
         path = f"{folder}/{segment_name(base)}"
         self._checking = True
@@ -210,7 +219,11 @@ class InstallSource:
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        offer = Offer(install, number, meta.index, meta.term, recovery_point, files, True, config=meta.config)
+        state = self._group_manager.states.get(number)
+        cleaned = state is not None and state.log.cleaned.touched_to > 0
+        offer = Offer(
+            install, number, meta.index, meta.term, recovery_point, files, True, config=meta.config, cleaned=cleaned
+        )
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:

@@ -10,6 +10,9 @@ and a crash at any point leaves the damaged file or the copy. It does not matter
 damage has transferred leadership. If no peer has an undamaged copy, or the disk has no room, the damage stays listed,
 reads of it stay refused, and the repair is tried again later.
 
+A segment that was cleaned, here or at the peers, differs from their copies, and must not be mixed with them: then all
+of the leader's files are taken, by a snapshot install.
+
 What it does not do: repair segments that still grow or are not flushed (they are repaired once sealed), or logs whose
 segments end at other batches than on every peer (docs/runbooks.md).
 """
@@ -23,7 +26,7 @@ from crc32c import crc32c
 
 from muster_coordinator.errors import Corruption
 from muster_coordinator.events import SEGMENT_REPAIRED
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, broker_of
 from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
@@ -36,6 +39,7 @@ from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots import repair_files
 from muster_coordinator.replica.snapshots.damage import TO_BE_FETCHED, Finding
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk
+from muster_coordinator.replica.snapshots.install_source import CLEANED_HERE
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
@@ -136,7 +140,7 @@ class Repairs:
         summary = state.log.sealed_at(finding.base)
         if summary is None:
             if not state.log.holds(finding.base):
-                self._damage.whole(finding.group, finding.base)  # retention has removed it
+                self._damage.whole(finding.group, finding.base)  # retention or cleaning has removed it
             return
         self._repair = repair = _Repair(finding, group, state, summary)
         finding.repair = "is being fetched"
@@ -167,6 +171,9 @@ class Repairs:
     def _ask_next(self, repair: _Repair) -> None:
         """Ask the first voter that was not asked yet and whose link is up; fail if there is none."""
         self._stop_listening(repair)
+        if repair.log.touched(repair.summary.base):
+            self._take_all(repair)
+            return
         for peer in repair.group.voters:
             if peer == self._host.broker or peer in repair.tried or peer not in self._host.peers:
                 continue
@@ -177,7 +184,22 @@ class Repairs:
                 repair.source = _Asked(peer, self._numbers)
                 self._listen(repair, peer)
                 return
+        if any(CLEANED_HERE in refusal for refusal in repair.refusals):
+            self._take_all(repair)
+            return
         self._fail(repair, "; ".join((NO_COPY, *repair.refusals)))
+
+    def _take_all(self, repair: _Repair) -> None:
+        """The segment was cleaned, here or at the others, so no single copy fits: take all of the leader's files, by a
+        snapshot install, in place of the own ones. Until it has come, nothing is read or applied here; a restart would
+        go on with the damaged files. A leader gives its leadership away first."""
+        group = repair.group
+        if group.core.leader < 0 or broker_of(group.core.leader) == self._host.broker:
+            self._fail(repair, "it was cleaned, so all segments are needed, and no other replica leads")
+            return
+        repair.finding.repair = "all segments are being fetched: it was cleaned"
+        self._group_manager.take_anew(group, f"a cleaned segment is damaged: {repair.finding.damage}")
+        self._end(repair)
 
     def _listen(self, repair: _Repair, peer: BrokerId) -> None:
         if repair.timer is not None:

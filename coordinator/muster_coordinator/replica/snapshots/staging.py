@@ -34,6 +34,7 @@ from muster_coordinator.replica.snapshots.install_payload import (
     decode_offer,
     encode_offer,
 )
+from muster_coordinator.storage import cleaned
 from muster_coordinator.storage.checkpoint import CheckpointMeta, open_checkpoint
 from muster_coordinator.storage.segment_index import SegmentIndex, sidecar_name
 
@@ -295,6 +296,8 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
         for name in disk.listdir(folder):
             if name not in kept:
                 disk.unlink(f"{folder}/{name}")
+        if kind is FileKind.SEGMENT and offer.cleaned and offer.recovery_point is not None:
+            cleaned.write(disk, folder, cleaned.Cleaned(0, offer.recovery_point.segment, ()))
         for item in offer.files:
             if item.kind == kind:
                 _place(disk, f"{staged}/{item.name}", f"{folder}/{item.name}")

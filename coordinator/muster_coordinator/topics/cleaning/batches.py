@@ -76,14 +76,11 @@ def left_of(keeps: Keeps, batch: bytes, header: BatchHeader, may_go: bool) -> by
     kept = found.places if header.is_control else _kept(keeps, header, found.places, passed)
     if not kept:
         return _without_records(keeps, header)
-    sets_horizon = horizon_ms is None and (may_go or not all(place[5] for place in kept))
-    if sets_horizon:
-        new_ms = min(keeps.now_ms + keeps.delete_retention_ms, _INT64_MAX)
-        if not _fits(header, kept, new_ms):
-            sets_horizon = False
-    if len(kept) == len(found.places) and not sets_horizon:
-        return batch
-    return _rewritten(header, found, kept, new_ms if sets_horizon else None)
+    new_ms = min(keeps.now_ms + keeps.delete_retention_ms, _INT64_MAX)
+    deletes = horizon_ms is None and (may_go or not all(place[5] for place in kept))
+    if deletes and _fits(header, kept, new_ms):
+        return _rewritten(header, found, kept, new_ms)
+    return batch if len(kept) == len(found.places) else _rewritten(header, found, kept, None)
 
 
 def _kept(keeps: Keeps, header: BatchHeader, places: list[Place], passed: bool) -> list[Place]:

@@ -1,0 +1,227 @@
+"""The log cleaner: topics whose cleanup.policy has compact keep the last value of each key.
+
+Problem: every replica must clean its own log in time, without a word to the others, and neither stop requests nor fill
+the disk. Mechanism: every `log.cleaner.backoff.ms` all partitions are looked at, some in each turn, and the one with
+the largest dirty part of those that are due is cleaned, one at a time (`cleaning_round`), at most
+`log.cleaner.io.max.bytes.per.second` together, with at most `log.cleaner.dedupe.buffer.size` of memory for keys. What
+may be cleaned is sealed, below the recovery point of this replica's newest checkpoint (a start and a follower's
+install begin there), below the last stable offset, and undamaged. A round that fails, for lack of space too, is told
+and tried again later. Replicas clean at different times, and differ then byte by byte, but not in what a reader is
+told.
+
+What it does not do: clean offsets partitions (decision 3), or topics with transactions whose aborted ones it is not
+told of: there a round ends before the first batch of a transaction.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
+from muster_coordinator.events import LOG_CLEANED, LOG_NOT_CLEANED
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
+from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica import limits
+from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.maintenance.cleaning_round import CleaningRound, Group, Outcome
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.status import CleanerStatus
+from muster_coordinator.replica.partitions.topic_logs import TopicLog
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.snapshots.install import SnapshotInstalls
+from muster_coordinator.topics.cleaning.plan import Cleanable, cleanable, due
+from muster_coordinator.topics.cleaning.rounds import Round
+from muster_coordinator.topics.settings import TopicSettings, topic_settings
+
+SLICE_GROUPS = 16
+SLICE_MS = 10
+"""Time between two slices of a look."""
+
+
+class _Due(NamedTuple):
+    """A partition that is due."""
+
+    number: GroupNo
+    log: TopicLog
+    settings: TopicSettings
+    plan: Cleanable
+
+
+class Cleaner:
+    """See the module."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        disk: Disk,
+        host: Host,
+        group_manager: GroupManager,
+        installs: SnapshotInstalls,
+        settings: NodeSettings,
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._host = host
+        self._group_manager = group_manager
+        self._installs = installs
+        self._settings = settings
+        self._tick_bytes = settings.cleaner_rate * limits.CLEAN_TICK_MS // 1_000
+        self._walk: list[TopicLog] = []
+        self._best: _Due | None = None
+        self._due = 0
+        self._not_before_ms: dict[GroupNo, int] = {}
+        self._round: CleaningRound | None = None
+        self._began_ms = 0
+        self._uncleanable: dict[GroupNo, str] = {}
+        self._rounds = self._failures = self._bytes_done = self._bytes_freed = 0
+
+    def start(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + self._settings.cleaner_backoff_ms, self._look)
+
+    def status(self) -> CleanerStatus:
+        """Counts since the start, and what is due now."""
+        running = 0 if self._round is None else self._round.bytes_done
+        return CleanerStatus(
+            rounds=self._rounds,
+            failures=self._failures,
+            done_bytes=self._bytes_done + running,
+            freed_bytes=self._bytes_freed,
+            due=self._due,
+            uncleanable=len(self._uncleanable),
+            cleaning="" if self._round is None or self._best is None else self._best.log.raft.name,
+        )
+
+    # -- choosing ------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._walk = self._group_manager.topic_logs()
+        self._best, self._due = None, 0
+        self._slice()
+
+    def _slice(self) -> None:
+        some, self._walk = self._walk[:SLICE_GROUPS], self._walk[SLICE_GROUPS:]
+        for log in some:
+            found = self._judge(log)
+            if found is not None:
+                self._due += 1
+                if self._best is None or found.plan.ratio > self._best.plan.ratio:
+                    self._best = found
+        if self._walk:
+            self._loop.call_at(self._loop.monotonic_ms() + SLICE_MS, self._slice)
+        elif self._best is None or not self._begin(self._best):
+            self.start()
+
+    def _judge(self, log: TopicLog) -> _Due | None:
+        number = log.group
+        if self._loop.monotonic_ms() < self._not_before_ms.get(number, 0) or not self._present(log):
+            return None
+        settings = topic_settings(log.configs())
+        newest = self._group_manager.checkpoints.newest(number)
+        if not settings.compacts:
+            return None
+        if any(group == number for group, _ in self._group_manager.damage.found):
+            return None
+        part = log.state.log
+        # Without one since the start, the next that is offered to followers will be a newer one than that of the start.
+        durable = part.opened_at if newest is None or newest[1] is None else newest[1].segment
+        flushed = {summary.base for summary in part.sealed()}
+        sealed = [view for view in part.views() if view.next_offset <= durable and view.base_offset in flushed]
+        now_ms = self._loop.wall_ms()
+        stable_offset = min(log.last_stable_offset(), log.topic.machine.last_stable_offset())
+        plan = cleanable(
+            now_ms, sealed, settings.cleaning, cleaned_to=part.cleaned.cleaned_to, stable_offset=stable_offset
+        )
+        if plan is None:
+            return None
+        oldest_ms = -1 if settings.cleaning.max_lag_ms == 2**63 - 1 else part.first_timestamp_ms(plan.first_dirty)
+        return _Due(number, log, settings, plan) if due(now_ms, plan, settings.cleaning, oldest_ms) else None
+
+    def _present(self, log: TopicLog) -> bool:
+        """Is this partition here, with a state, its files its own?"""
+        return (
+            self._group_manager.logs.get(log.group) is log
+            and not log.state.closed
+            and not log.raft.installing
+            and not log.raft.trouble
+        )
+
+    # -- cleaning ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, found: _Due) -> bool:
+        number, log, settings, plan = found
+        part = log.state.log
+        if not self._present(log) or part.cleaned.cleaned_to > plan.first_dirty:
+            return False
+
+        def present() -> bool:
+            return self._present(log) and log.state.log is part
+
+        def pause() -> Callable[[], None] | None:
+            # Who fetches these files must find them as they were offered; who compares them, as they were compared.
+            busy = self._installs.source.serves(number) or self._installs.fetches(number)
+            return None if busy else self._group_manager.checkpoints.pause(number)
+
+        self._began_ms = self._loop.monotonic_ms()
+        round_ = Round(
+            now_ms=self._loop.wall_ms(),
+            delete_retention_ms=settings.cleaning.delete_retention_ms,
+            memory_bytes=self._settings.cleaner_keys_bytes,
+            first_dirty=plan.first_dirty,
+            aborted=log.aborted_transactions(),
+            producers=log.topic.machine.last_of_producers(),
+        )
+        self._round = CleaningRound(
+            self._loop,
+            self._disk,
+            Group(number, log.state, present, pause),
+            plan,
+            round_,
+            segment_bytes=settings.segment_bytes,
+            tick_bytes=self._tick_bytes,
+            spare_bytes=self._settings.disk_low_bytes,
+            done=partial(self._ended, found),
+        )
+        self._round.start()
+        return True
+
+    def _ended(self, found: _Due, outcome: Outcome) -> None:
+        number, log, _, _ = found
+        assert self._round is not None
+        self._bytes_done += self._round.bytes_done
+        self._round = None
+        error = outcome.error
+        if isinstance(error, StorageFailed) or (error is not None and not isinstance(error, Corruption | OSError)):
+            self._host.fatal(error)
+        reason = (str(error) if error is not None else outcome.put_aside)[:ERROR_MESSAGE_CHARS_MAX]
+        if isinstance(error, SegmentDamaged) and self._present(log):
+            self._group_manager.damage.report(number, error)
+        if reason:
+            self._failures += error is not None
+            self._uncleanable[number] = reason
+            self._not_before_ms[number] = self._loop.monotonic_ms() + limits.CLEAN_RETRY_MS
+            log.raft.tell(LOG_NOT_CLEANED, reason=reason)
+        else:
+            self._rounds += 1
+            self._bytes_freed += outcome.before_bytes - outcome.after_bytes
+            self._uncleanable.pop(number, None)
+            self._not_before_ms.pop(number, None)
+            log.raft.tell(
+                LOG_CLEANED,
+                before_bytes=outcome.before_bytes,
+                after_bytes=outcome.after_bytes,
+                before_segments=outcome.before_segments,
+                after_segments=outcome.after_segments,
+                keys=outcome.keys,
+                cleaned_to=outcome.cleaned_to,
+                took_ms=self._loop.monotonic_ms() - self._began_ms,
+            )
+        self._forget_others()
+        self._look()
+
+    def _forget_others(self) -> None:
+        """Partitions that are no longer here."""
+        for number in [number for number in self._not_before_ms if number not in self._group_manager.logs]:
+            del self._not_before_ms[number]
+        for number in [number for number in self._uncleanable if number not in self._group_manager.logs]:
+            del self._uncleanable[number]
