@@ -324,22 +324,13 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
         "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
     )
     cleaner_backoff_ms: int = _key(
-        "log.cleaner.backoff.ms",
-        integer(1),
-        "15000",
-        "Time between two looks for partitions of compacted topics that are due to be cleaned.",
+        "log.cleaner.backoff.ms", integer(1), "15000", "Time between looks for logs to clean."
     )
     cleaner_keys_bytes: int = _key(
-        "log.cleaner.dedupe.buffer.size",
-        integer(KEYS_MEMORY_MIN, 2**40),
-        str(128 * MIB),
-        "Memory for the keys of one round of cleaning, 240 bytes a key; a round that has more keys cleans a part.",
+        "log.cleaner.dedupe.buffer.size", integer(KEYS_MEMORY_MIN, 2**40), str(128 * MIB), "240 bytes a key of a round."
     )
     cleaner_rate: int = _key(
-        "log.cleaner.io.max.bytes.per.second",
-        integer(1),
-        str(16 * MIB),
-        "Bytes a second that cleaning reads and writes, at most. Kafka has no bound by default.",
+        "log.cleaner.io.max.bytes.per.second", integer(1), str(16 * MIB), "What cleaning reads and writes, at most."
     )
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",

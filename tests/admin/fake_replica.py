@@ -16,6 +16,7 @@ from muster_coordinator.replica.maintenance.balancer import BalancerStatus, Stat
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import (
+    CleanerStatus,
     CopyWithoutRoom,
     DamagedFile,
     GroupStatus,
@@ -219,6 +220,9 @@ class FakeReplica:
 
     def low_disks(self) -> frozenset[BrokerId]:
         return frozenset(self.low)
+
+    def cleaner_status(self) -> CleanerStatus:
+        return CleanerStatus(rounds=6, failures=1, done_bytes=80, freed_bytes=30, due=2, uncleanable=3, cleaning="t-0")
 
     def scrub_status(self) -> ScrubStatus:
         return ScrubStatus(checked_bytes=70, passes=2, damaged=1, repaired=3, repair_failures=4)

@@ -312,6 +312,11 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_no_space_total", (("file", "checkpoint"),)] == 2
     assert values["muster_scrub_bytes_total", ()] == 70
     assert values["muster_scrub_passes_total", ()] == 2
+    assert values["muster_cleaner_rounds_total", ()] == 6
+    assert values["muster_cleaner_failures_total", ()] == 1
+    assert values["muster_cleaner_bytes_total", ()] == 80
+    assert values["muster_cleaner_due", ()] == 2
+    assert values["muster_cleaner_uncleanable", ()] == 3
     assert values["muster_damaged_segments", ()] == 1
     assert values["muster_repaired_segments_total", ()] == 3
     assert values["muster_segment_repair_failures_total", ()] == 4

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, Command, CommandResult
-from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import Api
@@ -149,7 +149,7 @@ def test_append_and_subtract_on_lists() -> None:
         ((change("no.such", 0, "1"),), 40),
         ((change("no.such", 1, None),), 0),
         ((change("retention.ms", 0, "x"),), 40),
-        ((change("cleanup.policy", 0, "compact"),), 40),
+        ((change("cleanup.policy", 0, "forget"),), 40),
         ((change("cleanup.policy", 3, "delete"),), 40),
         ((change("retention.ms", 2, "5"),), 40),
         ((change("retention.ms", 0, None),), 42),
@@ -411,12 +411,23 @@ def test_the_older_api_replaces_what_it_does_not_name(version: int) -> None:
     assert new_configs(surface) == {}
 
 
+def test_a_topic_becomes_compacted_and_back_from_the_level_on_at_which_every_replica_cleans() -> None:
+    surface = configured()
+    assert alter(surface, change("cleanup.policy", 0, "compact")) == 0
+    assert new_configs(surface)["cleanup.policy"] == "compact"
+    assert alter(surface, change("cleanup.policy", 2, "compact")) == 0
+    surface = configured()
+    surface.feature_level = MEMBERS_LEVEL - 1
+    assert alter(surface, change("cleanup.policy", 0, "compact,delete")) == 40
+    assert surface.commands == []
+
+
 @pytest.mark.parametrize(
     ("configs", "expected"),
     [
         ({"no.such": "1"}, 40),
         ({"retention.ms": "soon"}, 40),
-        ({"cleanup.policy": "compact"}, 40),
+        ({"cleanup.policy": "forget"}, 40),
         ({"min.insync.replicas": "3"}, 40),
         ({"retention.ms": None}, 42),
     ],

@@ -117,7 +117,7 @@ def test_good_topics_of_a_half_bad_request_are_created() -> None:
         {"name": "retention.ms", "value": None},
         {"name": "no.such.config", "value": "1"},
         {"name": "retention.ms", "value": "soon"},
-        {"name": "cleanup.policy", "value": "compact"},
+        {"name": "cleanup.policy", "value": "compact,forget"},
         {"name": "compression.type", "value": "gzip"},
         {"name": "segment.bytes", "value": "1000"},
         {"name": "min.insync.replicas", "value": "3"},
@@ -129,6 +129,14 @@ def test_configs_that_cannot_be_are_40_and_say_why(config: dict[str, Any]) -> No
     assert outcome(answer) == [("new", 40)]
     assert config["name"] in answer.topics[0].error_message
     assert surface.commands == []
+
+
+@pytest.mark.parametrize(("level", "expected"), [(MEMBERS_LEVEL - 1, 40), (MEMBERS_LEVEL, 0)])
+def test_a_topic_is_compacted_from_the_level_on_at_which_every_replica_cleans(level: int, expected: int) -> None:
+    surface = FakeSurface()
+    surface.feature_level = level
+    policy = {"name": "cleanup.policy", "value": "compact"}
+    assert outcome(create(surface, wanted("new", configs=[policy]))) == [("new", expected)]
 
 
 def test_a_replication_factor_counts_voters_that_have_not_registered_here_yet() -> None:

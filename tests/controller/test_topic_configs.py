@@ -62,10 +62,20 @@ def test_bounds(name: str, good: str, bad: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["compact", "compact,delete", "delete, compact"])
-def test_compaction_is_refused_and_says_that_it_is_not_supported_yet(value: str) -> None:
-    error = validate("cleanup.policy", value)
+def test_compaction_is_possible_where_every_replica_knows_it(value: str) -> None:
+    assert validate("cleanup.policy", value) is None
+    assert validate_all({"cleanup.policy": value}, voters=3, may_compact=True) is None
+    error = validate_all({"cleanup.policy": value}, voters=3, may_compact=False)
     assert error is not None
-    assert "not supported yet" in error
+    assert "feature level" in error
+
+
+def test_the_least_lag_of_a_compacted_topic_is_not_above_the_largest() -> None:
+    lags = {"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"}
+    error = validate_all({"cleanup.policy": "compact", **lags}, voters=3, may_compact=True)
+    assert error is not None
+    assert "min.compaction.lag.ms" in error
+    assert validate_all(lags, voters=3, may_compact=True) is None
 
 
 @pytest.mark.parametrize("value", ["", "remove", "delete,remove"])
@@ -92,12 +102,12 @@ def test_an_unknown_config_is_named() -> None:
 
 @pytest.mark.parametrize(("voters", "most"), [(1, 1), (3, 2), (5, 3)])
 def test_more_in_sync_replicas_than_a_majority_cannot_be_promised(voters: int, most: int) -> None:
-    assert validate_all({"min.insync.replicas": str(most)}, voters=voters) is None
-    assert validate_all({"min.insync.replicas": str(most + 1)}, voters=voters) is not None
+    assert validate_all({"min.insync.replicas": str(most)}, voters=voters, may_compact=True) is None
+    assert validate_all({"min.insync.replicas": str(most + 1)}, voters=voters, may_compact=True) is not None
 
 
 def test_one_bad_override_spoils_the_set() -> None:
-    assert validate_all({"retention.ms": "1", "segment.bytes": "1"}, voters=3) is not None
+    assert validate_all({"retention.ms": "1", "segment.bytes": "1"}, voters=3, may_compact=True) is not None
 
 
 def test_overrides_win_over_defaults() -> None:

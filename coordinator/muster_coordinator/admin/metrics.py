@@ -68,6 +68,7 @@ class ReplicaCollector(Collector):
         yield from self._wal_metrics()
         yield from self._disk_metrics()
         yield from self._scrub_metrics()
+        yield from self._cleaner_metrics()
         yield from self._group_metrics()
         yield from self._work_metrics()
         yield from self._process_metrics()
@@ -194,6 +195,20 @@ class ReplicaCollector(Collector):
             "Repairs that found no sound copy, or no disk space.",
             value=scrub.repair_failures,
         )
+
+    def _cleaner_metrics(self) -> Iterator[Metric]:
+        cleaner = self._replica.cleaner_status()
+        yield CounterMetricFamily(
+            "muster_cleaner_rounds", "Rounds of log cleaning that were ended.", value=cleaner.rounds
+        )
+        yield CounterMetricFamily(
+            "muster_cleaner_failures", "Rounds of log cleaning that an error ended.", value=cleaner.failures
+        )
+        yield CounterMetricFamily(
+            "muster_cleaner_bytes", "Bytes that log cleaning read and wrote.", value=cleaner.done_bytes
+        )
+        yield _gauge("muster_cleaner_due", "Partitions that were due at the last look.", cleaner.due)
+        yield _gauge("muster_cleaner_uncleanable", "Partitions whose last round was given up.", cleaner.uncleanable)
 
     def _group_metrics(self) -> Iterator[Metric]:
         meter = self._meter

@@ -14,7 +14,7 @@ from muster_coordinator.groups.assignors.consumer_protocol import decode_assignm
 from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
-from muster_coordinator.replica.multiraft.status import GroupStatus
+from muster_coordinator.replica.multiraft.status import CleanerStatus, GroupStatus
 
 Json = dict[str, Any]
 
@@ -39,6 +39,7 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "drain": {"phase": str(drain.phase), "left": drain.left()},
         "leaderships": drain.left(),
         "disk": disk_document(replica.disk_status()),
+        "cleaner": cleaner_document(replica.cleaner_status()),
         "controller": {"leader": controller.leader, "term": controller.term},
         "voters": list(image.voters) if image is not None else [],
         "observers": list(observers(image)) if image is not None else [],
@@ -50,6 +51,19 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
             {"raft_group": one.group, "partition": one.partition, "reason": one.reason}
             for one in replica.copies_without_room()
         ],
+    }
+
+
+def cleaner_document(cleaner: CleanerStatus) -> Json:
+    """Log cleaning since the start; `cleaning` is null between two rounds."""
+    return {
+        "cleaning": cleaner.cleaning or None,
+        "rounds": cleaner.rounds,
+        "failures": cleaner.failures,
+        "done_bytes": cleaner.done_bytes,
+        "freed_bytes": cleaner.freed_bytes,
+        "due": cleaner.due,
+        "uncleanable": cleaner.uncleanable,
     }
 
 

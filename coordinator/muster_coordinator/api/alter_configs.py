@@ -22,7 +22,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS, broker_config_error
 from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, CommandResult
-from muster_coordinator.controller.image import EVERY_BROKER, Topic
+from muster_coordinator.controller.image import EVERY_BROKER, MEMBERS_LEVEL, ClusterImage, Topic
 from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
@@ -173,13 +173,13 @@ class AlterConfigs:
                 return self._of_broker(resource, change)
         if resource.resource_type != TOPIC:
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
-        topic, _ = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
+        topic, image = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
             if change is _changed and all(one.name in _TOPIC_THROTTLES for one in resource.configs):
                 # Kafka's tools set and remove them around a move; they mean nothing here (ADR 46).
                 return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=topic.configs)
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
-        configs = _judged(change(topic.configs, resource.configs), topic)
+        configs = _judged(change(topic.configs, resource.configs), topic, image)
         return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=configs)
 
     def _of_broker(self, resource: Value, change: Change) -> AlterBrokerConfigs:
@@ -255,8 +255,9 @@ def _refuse_twice(changes: tuple[Value, ...]) -> None:
         raise ApiError(Code.INVALID_REQUEST, "a config is named twice")
 
 
-def _judged(overrides: dict[str, str], topic: Topic) -> Overrides:
-    error = validate_all(overrides, voters=min(len(partition.voters) for partition in topic.partitions))
+def _judged(overrides: dict[str, str], topic: Topic, image: ClusterImage) -> Overrides:
+    voters = min(len(partition.voters) for partition in topic.partitions)
+    error = validate_all(overrides, voters=voters, may_compact=image.feature_level >= MEMBERS_LEVEL)
     if error is not None:
         raise ApiError(Code.INVALID_CONFIG, error)
     return tuple(sorted(overrides.items()))

@@ -152,7 +152,7 @@ class CreateTopics:
             raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
         factor = self._factor(topic, image)
-        configs = self._judge_configs(topic, factor)
+        configs = self._judge_configs(topic, factor, image)
         _judge_assignments(topic)
         _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
@@ -191,13 +191,13 @@ class CreateTopics:
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
     @staticmethod
-    def _judge_configs(topic: Value, factor: int) -> tuple[tuple[str, str], ...]:
+    def _judge_configs(topic: Value, factor: int, image: ClusterImage) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
                 raise ApiError(Code.INVALID_CONFIG, f"{config.name}: null value")
             overrides[config.name] = config.value
-        error = validate_all(overrides, voters=max(1, factor))
+        error = validate_all(overrides, voters=max(1, factor), may_compact=image.feature_level >= MEMBERS_LEVEL)
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)
         return tuple(sorted(overrides.items()))

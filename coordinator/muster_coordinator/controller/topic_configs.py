@@ -2,9 +2,8 @@
 
 Problem: tools set configs by Kafka's names and read all of them back (protocol notes 15), but not all of them have a
 meaning here. Mechanism: one table. `supported` means that the value changes what Muster does; the others are stored and
-shown, and have no effect. A value that would promise behaviour that Muster does not have (compaction, recompression,
-remote storage) is refused with a message that says so (error 40). What it does not do: read the image, or apply
-anything.
+shown, and have no effect. A value that would promise behaviour that Muster does not have (recompression, remote
+storage) is refused with a message that says so (error 40). What it does not do: read the image, or apply anything.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,11 +90,7 @@ def _any(_value: str) -> str | None:
 
 def _cleanup_policy(value: str) -> str | None:
     policies = split_list(value)
-    if not policies or not set(policies) <= {"delete", "compact"}:
-        return "must be delete; compact is not supported yet"
-    if "compact" in policies:
-        return "compact is not supported yet: Muster does not compact topics, so cleanup.policy can only be delete"
-    return None
+    return None if policies and set(policies) <= {"delete", "compact"} else "must be delete, compact, or both"
 
 
 def _compression_type(value: str) -> str | None:
@@ -118,13 +113,12 @@ _KEPT, _ACTS = False, True
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _LONGEST = str(LONG_MAX)
-_UNCOMPACTED = "Kept for tools; Muster does not compact topics yet."
 _UNTIERED = "Kept for tools; Muster has no remote storage."
 _UNTHROTTLED = "Kept for tools; replication is not throttled by topic."
 _DEFS = (
     ConfigDef(
         "cleanup.policy", _LIST, "delete", _cleanup_policy,
-        "What happens to old segments. Only delete is supported.", _ACTS,
+        "What happens to old segments: delete removes them, compact keeps the last value of each key; or both.", _ACTS,
     ),
     ConfigDef("compression.gzip.level", _INT, "-1", _gzip_level, "Kept for tools; nothing is recompressed.", _KEPT),
     ConfigDef("compression.lz4.level", _INT, "9", _int(1, 17), "Kept for tools; nothing is recompressed.", _KEPT),
@@ -135,7 +129,10 @@ _DEFS = (
     ConfigDef(
         "compression.zstd.level", _INT, "3", _int(-131072, 22), "Kept for tools; nothing is recompressed.", _KEPT
     ),
-    ConfigDef("delete.retention.ms", _LONG, "86400000", _long(0), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "delete.retention.ms", _LONG, "86400000", _long(0),
+        "How long a tombstone stays after the first cleaning that meets it.", _ACTS,
+    ),
     ConfigDef(
         "file.delete.delay.ms", _LONG, "60000", _long(0),
         "Kept for tools; files are deleted after their last reader.", _KEPT,
@@ -153,7 +150,10 @@ _DEFS = (
     ConfigDef("leader.replication.throttled.replicas", _LIST, "", _any, _UNTHROTTLED, _KEPT),
     ConfigDef("local.retention.bytes", _LONG, "-2", _long(-2), _UNTIERED, _KEPT),
     ConfigDef("local.retention.ms", _LONG, "-2", _long(-2), _UNTIERED, _KEPT),
-    ConfigDef("max.compaction.lag.ms", _LONG, _LONGEST, _long(1), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "max.compaction.lag.ms", _LONG, _LONGEST, _long(1),
+        "A record that was never cleaned for this time makes its partition due.", _ACTS,
+    ),
     ConfigDef(
         "max.message.bytes", _INT, str(BATCH_BYTES_MAX_DEFAULT), _int(0, BATCH_BYTES_MAX),
         "Largest record batch as sent, compressed or not, in bytes.", _ACTS,
@@ -170,8 +170,14 @@ _DEFS = (
         "message.timestamp.type", _STRING, "CreateTime", _one_of("CreateTime", "LogAppendTime"),
         "Which clock sets a record's timestamp: the producer's or the leader's.", _ACTS,
     ),
-    ConfigDef("min.cleanable.dirty.ratio", _DOUBLE, "0.5", _ratio, _UNCOMPACTED, _KEPT),
-    ConfigDef("min.compaction.lag.ms", _LONG, "0", _long(0), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "min.cleanable.dirty.ratio", _DOUBLE, "0.5", _ratio,
+        "A partition is due to be cleaned when more of its bytes than this was never cleaned.", _ACTS,
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms", _LONG, "0", _long(0),
+        "A segment with a record younger than this is not cleaned.", _ACTS,
+    ),
     ConfigDef(
         "min.insync.replicas", _INT, "1", _int(1),
         "Replicas that hold a batch before it is acknowledged. A Raft majority always does; more is refused.", _ACTS,
@@ -224,12 +230,18 @@ def validate(name: str, value: str) -> str | None:
     return None if error is None else f"{name}: {error}"
 
 
-def validate_all(overrides: Mapping[str, str], *, voters: int) -> str | None:
-    """Why a topic cannot have these overrides together, with this many voters per partition; or None."""
+def validate_all(overrides: Mapping[str, str], *, voters: int, may_compact: bool) -> str | None:
+    """Why a topic cannot have these overrides together, with this many voters per partition; or None. `may_compact`: is
+    the feature level one of which every replica knows cleaned segments?"""
     for name, text in overrides.items():
         error = validate(name, text)
         if error is not None:
             return error
+    if "compact" in items(overrides, "cleanup.policy"):
+        if not may_compact:
+            return "cleanup.policy: compact is possible once all replicas run release 0.2.0 and the feature level is 3"
+        if integer(overrides, "min.compaction.lag.ms") > integer(overrides, "max.compaction.lag.ms"):
+            return "min.compaction.lag.ms: must not be above max.compaction.lag.ms"
     majority = voters // 2 + 1
     if integer(overrides, "min.insync.replicas") > majority:
         return f"min.insync.replicas: a batch is acknowledged by a majority, which is {majority} of {voters} replicas"

@@ -187,8 +187,7 @@ class Cleaner:
 
     def _ended(self, found: _Due, outcome: Outcome) -> None:
         number, log, _, _ = found
-        assert self._round is not None
-        self._bytes_done += self._round.bytes_done
+        self._bytes_done += outcome.done_bytes
         self._round = None
         error = outcome.error
         if isinstance(error, StorageFailed) or (error is not None and not isinstance(error, Corruption | OSError)):

@@ -45,6 +45,8 @@ class Outcome(NamedTuple):
     after_segments: int = 0
     keys: int = 0
     cleaned_to: int = 0
+    done_bytes: int = 0
+    """Read and written."""
 
 
 class Group(NamedTuple):
@@ -247,7 +249,7 @@ class CleaningRound:
         self._loop.submit("clean", job, lambda _: self._end(outcome))
 
     def _end(self, outcome: Outcome) -> None:
-        self._done(outcome)
+        self._done(outcome._replace(done_bytes=self.bytes_done))
 
 
 def _slice(steps: Generator[int, None, Any], bytes_max: int) -> Generator[None, None, Slice]:
