@@ -6,6 +6,7 @@ Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/r
 
 from tests.mutants.of_balancer import BALANCER_MUTANTS
 from tests.mutants.of_bindings import BINDING_MUTANTS
+from tests.mutants.of_cleaning import CLEANING_MUTANTS
 from tests.mutants.of_departures import DEPARTURE_MUTANTS
 from tests.mutants.of_growth import GROWTH_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
@@ -171,6 +172,7 @@ RULE_MUTANTS = (
     *RECOVERY_MUTANTS,
     *TOPIC_TRANSACTION_MUTANTS,
     *TRANSACTION_MUTANTS,
+    *CLEANING_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
         "replica.partitions.shards",

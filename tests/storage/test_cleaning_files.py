@@ -2,6 +2,7 @@
 it: a power loss at any operation of the disk, a full disk, a damaged batch."""
 
 import errno
+import re
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from muster_coordinator.storage.segment_check import check_segment
 from muster_coordinator.topics.cleaning.plan import groups
 from muster_coordinator.topics.cleaning.rounds import Round
 
+from tests import kafka_tools
 from tests.records.made import split_batches
 from tests.sim.disk import PowerLoss, SimDisk
 from tests.storage.log_kit import FOLDER, START_MS, feed, flush, open_log, read_all
@@ -274,3 +276,30 @@ def test_what_is_clean_is_believed_as_far_as_the_segments_are_those_of_then():
     again = open_log(disk, recovery_point, segment_bytes=SEGMENT_BYTES)
     assert 0 < again.cleaned.cleaned_to == sizes[1][0] < cleaned_to
     assert again.cleaned.touched_to == touched_to
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_kafkas_dump_tool_reads_what_a_cleaning_has_left(tmp_path):
+    """Also batches without records, and delete horizons."""
+    disk, log, _, before = made()
+    run(disk, log)
+    paths = []
+    for name in disk.listdir(FOLDER):
+        if name.endswith(".log"):
+            paths.append(tmp_path / name)
+            paths[-1].write_bytes(disk.content(f"{FOLDER}/{name}"))
+    text = kafka_tools.run(
+        kafka_tools.DUMP_LOG, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, paths))
+    )
+    after = split_batches(read_all(log))
+    assert_whole(before, after)
+    assert [int(offset) for offset in re.findall(r"baseOffset: (\d+)", text)] == [
+        parse_header(batch).base_offset for batch in after
+    ]
+    assert text.count("isvalid: true") == len(after)
+    assert "count: 0" in text
+    assert "deleteHorizonMs: OptionalLong[" in text
+    assert [int(offset) for offset in re.findall(r"\| offset: (\d+)", text)] == [
+        record.offset for record in records_of(after)
+    ]

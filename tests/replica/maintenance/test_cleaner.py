@@ -11,6 +11,9 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import check, encode_batch, iter_records, parse_header
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import segments_folder
+from muster_coordinator.replica.snapshots.install_own import NOTHING
+from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
+from muster_coordinator.storage.contract import RecoveryPoint
 
 from tests.records.made import split_batches
 from tests.replica.cluster import SimCluster
@@ -256,3 +259,32 @@ def test_the_rate_is_kept() -> None:
     # A slice ends with whole batches, and the last of each step is not waited for twice.
     assert done <= 2_000 * (took_ms + 1_000) / 1_000 + 2 * 4_000
     assert took_ms > 2_000
+
+
+def test_no_own_segment_is_mixed_with_cleaned_ones_unseen() -> None:
+    """Not although name and size are the same: a tombstone that is gone there may delete what is still here."""
+    table = Table(31, configs={"segment.ms": "5000"})
+    table.write(30)
+    table.cluster.world.run_for(1_000)
+    follower = next(int(b) for b in table.cluster.brokers if b != table.cluster.wait_leader(table.group))
+    node, log = table.cluster.nodes[follower], table.state(follower).log
+    sealed = log.sealed()
+    names = [f"{base:020d}.log" for base in (*(one.base for one in sealed), log.views()[-1].next_offset)]
+    sizes = [one.size for one in sealed] + [1]
+    offer = Offer(
+        1,
+        table.group,
+        10,
+        1,
+        RecoveryPoint(10, log.next_offset, sealed[-1].next_offset, 1),
+        tuple(OfferedFile(FileKind.SEGMENT, name, size) for name, size in zip(names, sizes, strict=True)),
+        checks=True,
+    )
+    own = node.formed.installs._own
+    group = node.host.groups[table.group]
+    assert [at for at, _ in own.plan(group, offer).sealed] == list(range(len(sealed)))
+    assert own.plan(group, offer._replace(cleaned=True)) == NOTHING
+    log.cleaned = log.cleaned._replace(touched_to=sealed[1].base)
+    assert [at for at, _ in own.plan(group, offer).sealed] == list(range(1, len(sealed))), (
+        "the own first one is cleaned"
+    )

@@ -1,0 +1,62 @@
+"""What log cleaning keeps, broken on purpose, one rule at a time (ADR 66)."""
+
+from tests.mutants.rule_mutant import one
+
+CLEANING_MUTANTS = (
+    one(
+        "a tombstone is dropped before its horizon",
+        "topics.cleaning.batches",
+        "    passed = horizon_ms is not None and horizon_ms <= keeps.now_ms\n",
+        "    passed = horizon_ms is not None\n",
+        "topics.test_cleaning.test_a_tombstone_stays_from_its_first_cleaning_until_its_horizon",
+    ),
+    one(
+        "the cleaner goes past the last stable offset",
+        "topics.cleaning.plan",
+        "        if segment.next_offset > stable_offset or (dirty and young):\n",
+        "        if dirty and young:\n",
+        "topics.test_cleaning_plan.test_no_segment_reaches_above_the_last_stable_offset",
+    ),
+    one(
+        "a marker may go while data of its transaction is there",
+        "topics.cleaning.transactions",
+        "        if found is None or not found[1]:\n            return True\n",
+        "        if found is None or found[1]:\n            return True\n",
+        "topics.test_cleaning.test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone",
+    ),
+    one(
+        "records of aborted transactions hide earlier values",
+        "topics.cleaning.rounds",
+        "        if not goes and not header.is_control and header.count:\n",
+        "        if not header.is_control and header.count:\n",
+        "topics.test_cleaning.test_records_of_aborted_transactions_go_and_hide_no_earlier_value",
+    ),
+    one(
+        "a removed run of two epochs is one batch",
+        "topics.cleaning.batches",
+        "        if run.leader_epoch != header.leader_epoch or delta > EMPTY_SPAN_MAX:\n",
+        "        if delta > EMPTY_SPAN_MAX:\n",
+        "topics.test_cleaning.test_a_removed_run_leaves_one_empty_batch_for_each_epoch",
+    ),
+    one(
+        "a live producer's last batch goes",
+        "topics.cleaning.batches",
+        "        stays = header.next_offset - 1 == last.last_offset\n",
+        "        stays = False\n",
+        "topics.test_cleaning.test_the_last_batch_of_a_live_producer_stays_as_a_header",
+    ),
+    one(
+        "own files are mixed with a leader's cleaned ones",
+        "replica.snapshots.install_own",
+        "        if number in self._distrusted or offer.cleaned:\n",
+        "        if number in self._distrusted:\n",
+        "replica.maintenance.test_cleaner.test_no_own_segment_is_mixed_with_cleaned_ones_unseen",
+    ),
+    one(
+        "a log is clean although a segment is another",
+        "storage.cleaned",
+        "        if sizes.get(segment.base) != segment.size:\n",
+        "        if segment.base not in sizes:\n",
+        "storage.test_cleaning_files.test_what_is_clean_is_believed_as_far_as_the_segments_are_those_of_then",
+    ),
+)
