@@ -4,6 +4,7 @@ from bench.errors import BenchError
 from bench.row import Row
 from bench.rows import (
     checkpoint,
+    compaction,
     create_topics,
     event_log,
     growth,
@@ -25,6 +26,7 @@ ROWS: tuple[Row, ...] = (
     *limits.ROWS,
     *wal_rotation.ROWS,
     *event_log.ROWS,
+    *compaction.ROWS,
     *load.ROWS,
     *rebalance.ROWS,
     *longest_turn.ROWS,

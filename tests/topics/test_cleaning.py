@@ -1,5 +1,6 @@
 """What a round of cleaning leaves (Kafka's `Cleaner` and `MemoryRecords.filterTo`, KIP-58, KIP-534)."""
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from muster_coordinator.records.crc import crc32c
 from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.records.inflate import GZIP, LZ4, SNAPPY, ZSTD
 from muster_coordinator.topics.cleaning.batches import LastOfProducer
+from muster_coordinator.topics.cleaning.key_map import KeyMap
 from muster_coordinator.topics.cleaning.limits import KEY_BYTES
 from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 
@@ -292,3 +294,21 @@ def test_a_round_that_knows_no_aborted_transactions_ends_before_the_first_one():
     assert round_.mapped_to == 2
     assert offsets(after) == [1, 2]
     assert after[-2:] == log[-2:]
+
+
+@pytest.mark.parametrize("key_bytes", [4, 15, 16, 200])
+def test_the_map_of_keys_takes_no_more_memory_than_it_was_given(key_bytes):
+    """Also while its dict grows, which has the old one beside the new one."""
+    memory_bytes = 6_000_000
+    tracemalloc.start()
+    try:
+        keys = KeyMap(memory_bytes)
+        put = 0
+        while keys.put([(number.to_bytes(key_bytes, "big"), 2**40 + number) for number in range(put, put + 100)]):
+            put += 100
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert put >= 20_000
+    assert keys.last((put - 1).to_bytes(key_bytes, "big")) == 2**40 + put - 1
+    assert most_bytes <= memory_bytes

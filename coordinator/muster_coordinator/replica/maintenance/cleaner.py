@@ -24,7 +24,7 @@ from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.ports import Disk, Loop
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
-from muster_coordinator.replica.maintenance.cleaning_round import CleaningRound, Group, Outcome
+from muster_coordinator.replica.maintenance.cleaning_round import GONE, CleaningRound, Group, Outcome
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.status import CleanerStatus
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
@@ -120,7 +120,7 @@ class Cleaner:
         newest = self._group_manager.checkpoints.newest(number)
         if not settings.compacts:
             return None
-        if any(group == number for group, _ in self._group_manager.damage.found):
+        if self._damaged(number):
             return None
         part = log.state.log
         # Without one since the start, the next that is offered to followers will be a newer one than that of the start.
@@ -146,6 +146,9 @@ class Cleaner:
             and not log.raft.trouble
         )
 
+    def _damaged(self, number: GroupNo) -> bool:
+        return any(group == number for group, _ in self._group_manager.damage.found)
+
     # -- cleaning ------------------------------------------------------------------------------------------------------
 
     def _begin(self, found: _Due) -> bool:
@@ -155,7 +158,7 @@ class Cleaner:
             return False
 
         def present() -> bool:
-            return self._present(log) and log.state.log is part
+            return self._present(log) and log.state.log is part and not self._damaged(number)
 
         def pause() -> Callable[[], None] | None:
             # Who fetches these files must find them as they were offered; who compares them, as they were compared.
@@ -195,7 +198,9 @@ class Cleaner:
         reason = (str(error) if error is not None else outcome.put_aside)[:ERROR_MESSAGE_CHARS_MAX]
         if isinstance(error, SegmentDamaged) and self._present(log):
             self._group_manager.damage.report(number, error)
-        if reason:
+        if outcome.put_aside == GONE or not self._present(log):
+            self._uncleanable.pop(number, None)  # It was deleted, installed anew, or is being repaired.
+        elif reason:
             self._failures += error is not None
             self._uncleanable[number] = reason
             self._not_before_ms[number] = self._loop.monotonic_ms() + limits.CLEAN_RETRY_MS

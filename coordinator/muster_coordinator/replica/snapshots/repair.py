@@ -351,14 +351,14 @@ class Repairs:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _present(self, repair: _Repair) -> bool:
-        """Is the segment still part of this log? If retention, deletion or a snapshot install has removed it, end the
-        repair."""
+        """Is the segment still part of this log, as it was? If retention, deletion, cleaning or a snapshot install has
+        removed or replaced it, end the repair."""
         if self._repair is not repair:
             return False
         same = self._group_manager.states.get(repair.group.number) is repair.state and repair.state.log is repair.log
-        if same and not repair.state.closed and repair.log.sealed_at(repair.summary.base) is not None:
+        if same and not repair.state.closed and repair.log.sealed_at(repair.summary.base) == repair.summary:
             return True
-        if same and not repair.log.holds(repair.summary.base):
+        if same and repair.log.sealed_at(repair.summary.base) != repair.summary:
             self._damage.whole(repair.group.number, repair.summary.base)
         repair.finding.repair = TO_BE_FETCHED  # if it is still listed, until the next look
         self._end(repair)
