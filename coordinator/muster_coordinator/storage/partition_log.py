@@ -80,8 +80,9 @@ class PartitionLog:
         self._flushing = False
         self.cleaned = cleaned.NOTHING
         """What is cleaned; kept by whoever cleans."""
-        self.opened_at = segments[-1].base
-        """The segment of the recovery point that the log was opened at: all before it are durable."""
+        self.durable_segment = segments[-1].base
+        """The segment of the newest recovery point that is durable: a start needs it, and none before it. The flush's
+        caller keeps it."""
         self.generation = 0
         """Changes when cleaned segments are put in place: what was learnt of older ones no longer holds."""
         self._left_out: dict[str, bytes] = {}

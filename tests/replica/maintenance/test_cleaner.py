@@ -288,3 +288,19 @@ def test_no_own_segment_is_mixed_with_cleaned_ones_unseen() -> None:
     assert [at for at, _ in own.plan(group, offer).sealed] == list(range(1, len(sealed))), (
         "the own first one is cleaned"
     )
+
+
+def test_a_small_topic_is_cleaned_although_its_checkpoint_is_not_due_for_long() -> None:
+    table = Table(32, checkpoint_bytes=1 << 26)
+    table.write(20)
+    table.wait_cleaned()
+    clean = table.clean_to(0)
+    table.write(30)
+    table.wait_cleaned(more_than=clean)
+    table.cluster.kill(0)
+    table.cluster.restart(0)
+    table.cluster.wait_ready()
+    table.write(3)
+    table.assert_same()
+    wanted = table.cluster.nodes[1].formed.cleaner._wanting
+    assert not wanted, "each checkpoint that was asked for was made"

@@ -4,8 +4,9 @@ Problem: every replica must clean its own log in time, without a word to the oth
 the disk. Mechanism: every `log.cleaner.backoff.ms` all partitions are looked at, some in each turn, and the one with
 the largest dirty part of those that are due is cleaned, one at a time (`cleaning_round`), at most
 `log.cleaner.io.max.bytes.per.second` together, with at most `log.cleaner.dedupe.buffer.size` of memory for keys. What
-may be cleaned is sealed, below the recovery point of this replica's newest checkpoint (a start and a follower's
-install begin there), below the last stable offset, and undamaged. A round that fails, for lack of space too, is told
+may be cleaned is sealed, before the segments of the newest durable recovery point, which a start needs, and of the
+newest checkpoint's, which a follower is offered; below the last stable offset, and undamaged. Where the checkpoint is
+what forbids it, a newer one is asked for. A round that fails, for lack of space too, is told
 and tried again later. Replicas clean at different times, and differ then byte by byte, but not in what a reader is
 told.
 
@@ -74,6 +75,8 @@ class Cleaner:
         self._round: CleaningRound | None = None
         self._began_ms = 0
         self._uncleanable: dict[GroupNo, str] = {}
+        self._wanting: set[GroupNo] = set()
+        """Groups of which a newer checkpoint was asked for, so that more can be cleaned."""
         self._rounds = self._failures = self._bytes_done = self._bytes_freed = 0
 
     def start(self) -> None:
@@ -123,11 +126,20 @@ class Cleaner:
         if self._damaged(number):
             return None
         part = log.state.log
-        # Without one since the start, the next that is offered to followers will be a newer one than that of the start.
-        durable = part.opened_at if newest is None or newest[1] is None else newest[1].segment
+        found = self._due_below(log, settings, part.durable_segment)
+        if found is None or newest is None or newest[1] is None or _end(found) <= newest[1].segment:
+            return found
+        # A follower is offered this checkpoint, and with it the segment of its recovery point.
+        if number not in self._wanting:
+            self._wanting.add(number)
+            self._group_manager.checkpoints.want(number, lambda: self._wanting.discard(number))
+        return self._due_below(log, settings, newest[1].segment)
+
+    def _due_below(self, log: TopicLog, settings: TopicSettings, durable: int) -> _Due | None:
+        """Of the segments that end at or below `durable`."""
+        part, now_ms = log.state.log, self._loop.wall_ms()
         flushed = {summary.base for summary in part.sealed()}
         sealed = [view for view in part.views() if view.next_offset <= durable and view.base_offset in flushed]
-        now_ms = self._loop.wall_ms()
         stable_offset = min(log.last_stable_offset(), log.topic.machine.last_stable_offset())
         plan = cleanable(
             now_ms, sealed, settings.cleaning, cleaned_to=part.cleaned.cleaned_to, stable_offset=stable_offset
@@ -135,7 +147,7 @@ class Cleaner:
         if plan is None:
             return None
         oldest_ms = -1 if settings.cleaning.max_lag_ms == 2**63 - 1 else part.first_timestamp_ms(plan.first_dirty)
-        return _Due(number, log, settings, plan) if due(now_ms, plan, settings.cleaning, oldest_ms) else None
+        return _Due(log.group, log, settings, plan) if due(now_ms, plan, settings.cleaning, oldest_ms) else None
 
     def _present(self, log: TopicLog) -> bool:
         """Is this partition here, with a state, its files its own?"""
@@ -229,3 +241,8 @@ class Cleaner:
             del self._not_before_ms[number]
         for number in [number for number in self._uncleanable if number not in self._group_manager.logs]:
             del self._uncleanable[number]
+        self._wanting &= self._group_manager.logs.keys()
+
+
+def _end(found: _Due) -> int:
+    return found.plan.segments[-1].next_offset

@@ -406,8 +406,9 @@ class Checkpoints:
             # Replay has not reached the recovery point: the segments are ahead of the state, nothing is to be flushed.
             self._rest(tracked)
             return
+        log = state.log
         try:
-            job = state.log.flush_job(applied)
+            job = log.flush_job(applied)
         except DiskFull:
             self._postpone(tracked, SEGMENT)
             gone()
@@ -426,10 +427,12 @@ class Checkpoints:
             if tracked.gone is not None:
                 gone()
                 return
-            group.wal_writer.stage(
-                GroupWrites(group.number, None, (), recovery_point=job.recovery_point), lambda: done(job.recovery_point)
-            )
+            group.wal_writer.stage(GroupWrites(group.number, None, (), recovery_point=job.recovery_point), durable)
             self._host.want_turn()
+
+        def durable() -> None:
+            log.durable_segment = job.recovery_point.segment
+            done(job.recovery_point)
 
         self._loop.submit("flush", job, synced)
 
