@@ -1,0 +1,139 @@
+"""Consumers read a topic that was cleaned, from its beginning and from the middle of what is gone: each gets what
+stays, and gets on over batches without records."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import aiokafka
+import kafka
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from tests import kafka_tools
+from tests.clients.server import Server
+from tests.cluster import wait_until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+START_MS = int(time.time() * 1_000) - 3_600_000
+KEYS = 5
+ROUNDS = 60
+READ_S = 60
+CLEANED_S = 120
+"""The cleaner looks every 15 s; the machine may be busy."""
+Read = list[tuple[int, bytes, bytes | None]]
+"""(offset, key, value)"""
+
+
+def by_librdkafka(server: Server, topic: str, offset: int, last: int) -> Read:
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    found: Read = []
+    deadline = time.monotonic() + READ_S
+    while (not found or found[-1][0] < last) and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            found.append((message.offset(), message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def by_kafka_python(server: Server, topic: str, offset: int, last: int) -> Read:
+    consumer = kafka.KafkaConsumer(bootstrap_servers=server.bootstrap, enable_auto_commit=False)
+    partition = kafka.TopicPartition(topic, 0)
+    consumer.assign([partition])
+    consumer.seek(partition, offset)
+    found: Read = []
+    deadline = time.monotonic() + READ_S
+    while (not found or found[-1][0] < last) and time.monotonic() < deadline:
+        for records in consumer.poll(1_000).values():
+            found += [(record.offset, record.key, record.value) for record in records]
+    consumer.close()
+    return found
+
+
+def by_aiokafka(server: Server, topic: str, offset: int, last: int) -> Read:
+    async def read() -> Read:
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=server.bootstrap, enable_auto_commit=False)
+        await consumer.start()
+        found: Read = []
+        try:
+            partition = aiokafka.TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, offset)
+            while not found or found[-1][0] < last:
+                record = await asyncio.wait_for(consumer.getone(), READ_S)
+                found.append((record.offset, record.key, record.value))
+        finally:
+            await consumer.stop()
+        return found
+
+    return asyncio.run(read())
+
+
+def by_java(server: Server, topic: str, offset: int, last: int) -> Read:
+    wanted = len(by_librdkafka(server, topic, offset, last))
+    shown = kafka_tools.run(
+        kafka_tools.CONSUMER,
+        *("--bootstrap-server", server.bootstrap, "--topic", topic, "--partition", "0", "--offset", str(offset)),
+        *("--max-messages", str(wanted), "--timeout-ms", "30000"),
+        *("--formatter-property", "print.key=true", "--formatter-property", "print.offset=true"),
+    )
+    found: Read = []
+    for line in shown.splitlines():
+        if line.startswith("Offset:"):
+            place, key, value = line.split("\t")
+            found.append((int(place.removeprefix("Offset:")), key.encode(), value.encode()))
+    return found
+
+
+def cleaned_topic(server: Server) -> tuple[str, Read, int]:
+    """A topic, what was written to it, and its last offset; the leader has cleaned it."""
+    topic = server.unique("table")
+    server.create(topic, 1, **{"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"})
+    producer = Producer({"bootstrap.servers": server.bootstrap})
+    written: Read = []
+    for n in range(ROUNDS):
+        for key in range(KEYS):
+            if (n + key) % 7 == 3:
+                continue
+            record = (len(written), b"key-%d" % key, b"value %d of %d" % (n, key))
+            written.append(record)
+            producer.produce(topic, key=record[1], value=record[2], partition=0, timestamp=START_MS + n * 250)
+        assert producer.flush(30) == 0
+    last = written[-1][0]
+
+    def cleaned() -> bool:
+        return len(by_librdkafka(server, topic, 0, last)) < len(written) // 2
+
+    wait_until("the leader has cleaned the topic", cleaned, CLEANED_S, 1)
+    return topic, written, last
+
+
+@pytest.fixture(scope="module")
+def table(server: Server) -> tuple[str, Read, int]:
+    return cleaned_topic(server)
+
+
+@pytest.mark.parametrize(
+    "read", [by_librdkafka, by_kafka_python, by_aiokafka, pytest.param(by_java, marks=pytest.mark.java)]
+)
+def test_every_client_gets_what_stays_and_gets_on(
+    server: Server, table: tuple[str, Read, int], read: Callable[[Server, str, int, int], Read]
+) -> None:
+    topic, written, last = table
+    found = read(server, topic, 0, last)
+    assert set(found) <= set(written)
+    assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})
+    assert {key: value for _, key, value in found} == {key: value for _, key, value in written}
+    gone = next(offset for offset in range(last // 3, last) if offset not in {offset for offset, _, _ in found})
+    assert read(server, topic, gone, last) == [one for one in found if one[0] > gone]
+
+
+def test_the_policy_and_its_lags_are_told(server: Server, table: tuple[str, Read, int]) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, table[0])
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    configs = admin.describe_configs([resource])[resource].result(30)
+    assert configs["cleanup.policy"].value == "compact"
+    assert configs["delete.retention.ms"].value == "86400000"
