@@ -123,6 +123,7 @@ class FormedNode:
         self._moved_away = MovedAway(loop, host, self.group_manager, confirmed.wait)
         controller.watch(confirmed.moved)
         controller.watch(self._moved_away.look)
+        controller.watch(self.cleaner.moved)
         self._seats = Seats(controller, net, seats_told, notice)
         self.space = DiskSpace(loop, disk, host, settings)
         self._caught_up = False
@@ -141,7 +142,7 @@ class FormedNode:
         FeatureLevel(loop, host, self.group_manager.controller, settings.feature_finalize_ms).start()
         Retention(loop, host, self.group_manager, settings).start()
         self.scrub.start()
-        self.cleaner.start()
+        self.cleaner.moved()
         self.space.start()
         HandOver(loop, host, self.preferred).start()
         self.membership.start()

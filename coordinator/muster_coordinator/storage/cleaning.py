@@ -144,7 +144,9 @@ class _Out:
     def add(self, batches: list[bytes]) -> None:
         for batch in batches:
             header = parse_header(batch)
-            self.index.note(len(batch), header.next_offset, header.leader_epoch, header.max_timestamp_ms)
+            self.index.note(
+                len(batch), header.next_offset, header.leader_epoch, header.max_timestamp_ms, header.attributes
+            )
             self._parts.append(batch)
             self._unwritten += len(batch)
 

@@ -19,8 +19,8 @@ from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, Stor
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage import cleaned
-from muster_coordinator.storage.cleaning import CleanedSegments, rename
 from muster_coordinator.storage.aborted import Aborted, is_transactional
+from muster_coordinator.storage.cleaning import CleanedSegments, rename
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
 from muster_coordinator.events import LOG_CLEANED, LOG_NOT_CLEANED
 from muster_coordinator.ids import GroupNo
@@ -71,6 +72,8 @@ class Cleaner:
         self._walk: list[TopicLog] = []
         self._best: _Due | None = None
         self._due = 0
+        self._looking = False
+        """There is, or was, a compacted topic."""
         self._not_before_ms: dict[GroupNo, int] = {}
         self._round: CleaningRound | None = None
         self._began_ms = 0
@@ -79,7 +82,16 @@ class Cleaner:
         """Groups of which a newer checkpoint was asked for, so that more can be cleaned."""
         self._rounds = self._failures = self._bytes_done = self._bytes_freed = 0
 
-    def start(self) -> None:
+    def moved(self) -> None:
+        """The image has changed: look from now on, if there is a compacted topic. Without one this costs nothing."""
+        image = self._group_manager.image
+        if self._looking or image is None:
+            return
+        if any("compact" in dict(topic.configs).get("cleanup.policy", "") for topic in _of_clients(image)):
+            self._looking = True
+            self._later()
+
+    def _later(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + self._settings.cleaner_backoff_ms, self._look)
 
     def status(self) -> CleanerStatus:
@@ -113,7 +125,7 @@ class Cleaner:
         if self._walk:
             self._loop.call_at(self._loop.monotonic_ms() + SLICE_MS, self._slice)
         elif self._best is None or not self._begin(self._best):
-            self.start()
+            self._later()
 
     def _judge(self, log: TopicLog) -> _Due | None:
         number = log.group
@@ -242,6 +254,10 @@ class Cleaner:
         for number in [number for number in self._uncleanable if number not in self._group_manager.logs]:
             del self._uncleanable[number]
         self._wanting &= self._group_manager.logs.keys()
+
+
+def _of_clients(image: ClusterImage) -> list[Topic]:
+    return [topic for topic in image.topics.values() if not topic.internal]
 
 
 def _end(found: _Due) -> int:

@@ -135,7 +135,9 @@ class CleaningRound:
         if self._ended():
             return
         mapped_to = self._round.mapped_to
-        self._segments = [summary for summary in self._segments if summary.base < mapped_to]
+        # Where transactions are not known, their index (`.txnindex`) is not made anew: segments with one stay.
+        whole = not self._round.knows_aborted
+        self._segments = [one for one in self._segments if (one.next_offset if whole else one.base + 1) <= mapped_to]
         if mapped_to <= self._plan.first_dirty or not self._segments:
             self._end(Outcome(put_aside="the first batch cannot be cleaned"))
             return

@@ -50,6 +50,11 @@ class Round:
         return self._keeps.mapped_to
 
     @property
+    def knows_aborted(self) -> bool:
+        """May what is cleaned hold batches of transactions?"""
+        return self._knows_aborted
+
+    @property
     def unchanged(self) -> bool:
         """Of the segments since `begin_segments`, whose end was reached: is what is to be written what was read?"""
         return not self._changed and self._read_bytes == self._written_bytes
