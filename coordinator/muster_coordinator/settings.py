@@ -71,8 +71,8 @@ from muster_coordinator.setting_values import (
 )
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
-from muster_coordinator.transaction_settings import TransactionKeys
 from muster_coordinator.topics.cleaning.limits import KEYS_MEMORY_MIN
+from muster_coordinator.transaction_settings import TransactionKeys
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
