@@ -116,9 +116,7 @@ def unequal(told: dict[str, dict[str, Any]]) -> list[str]:
         f"commit_rate of {name} is not that of {names[0]}" for name in names[1:] if not result(told[name]).equals(first)
     ]
     whole = {
-        name: {(f.path, f.sha256) for f in store.published(one["tables"]).files}
-        for name, one in told.items()
-        if "tables" in one
+        name: {f.content for f in store.published(one["tables"]).files} for name, one in told.items() if "tables" in one
     }
     files = list(whole.values())
     if any(one != files[0] for one in files[1:]):

@@ -10,6 +10,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from muster_pipeline import store
 from muster_pipeline.job import distribute, stage
-from muster_pipeline.job.build import build
+from muster_pipeline.job.build import build, now_ms
 from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.job.stage import Done, Stage
 from muster_pipeline.session.spark import session
 from muster_pipeline.sources.folder import SegmentFile, list_segments
-from muster_pipeline.store import manifest as manifests
+from muster_pipeline.store.limits import KEPT_MS
+from muster_pipeline.store.place import place
+from muster_pipeline.store.publish import Publication, new_token, publish, targets
 from muster_pipeline.store.writer import encodings
 from muster_pipeline.transforms.settings import FoldSettings
 
@@ -83,14 +86,17 @@ def processes(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, A
     took, rss = [], 0
     for turn in turns:
         began = time.monotonic()
-        root = out / turn
-        root.mkdir(parents=True)
-        task = Stage(input=SegmentInput.listed(str(log), CLUSTER), root=str(root), settings=SETTINGS)
+        source = SegmentInput.listed(str(log), CLUSTER)
+        task = Stage(input=source, place=place(out / turn), settings=SETTINGS, token=new_token())
         numbers = distribute.ordered(task)
         with multiprocessing.get_context("spawn").Pool(CORES) as pool:
             done = list(pool.imap_unordered(_task, [(task, number) for number in numbers]))
         files = [entry for one in done for entry in one.files]
-        manifests.publish(root, manifests.EMPTY.with_partitions(task.tables(), files, numbers, {}))
+        run = Publication(
+            place=task.place, cluster=CLUSTER, before=None, settings=asdict(SETTINGS), input=source.describe(),
+            now_ms=now_ms(), kept_ms=KEPT_MS, token=task.token,
+        )  # fmt: skip
+        publish(run, targets(None, task.tables(), files, numbers))
         took.append(time.monotonic() - began)
         rss = max(rss, *(one.peak_rss_bytes for one in done))
     return {"took_s": took, "worker_rss": rss, "tables": str(out / turns[-1])}

@@ -56,9 +56,9 @@ def pipeline(release: Release | None, *arguments: str) -> None:
     _run([sys.executable, "-m", "muster_coordinator.cli.main", "pipeline", *arguments], release)
 
 
-def go_on(release: Release | None, bootstrap: str, tables: Path) -> int:
-    """One round of that release's stream; how many offsets it read."""
-    return int(_run([sys.executable, "-c", ROUND, bootstrap, str(tables), CLUSTER], release))
+def go_on(bootstrap: str, tables: Path) -> int:
+    """One round of today's stream; how many offsets it read."""
+    return int(_run([sys.executable, "-c", ROUND, bootstrap, str(tables), CLUSTER], None))
 
 
 def _run(command: list[str], release: Release | None) -> str:

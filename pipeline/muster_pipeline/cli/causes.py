@@ -10,7 +10,9 @@ from typing import Final
 from muster_pipeline.cli.exits import INSTALL, Exit, worker_error
 
 _OUR_ERRORS: Final = re.compile(r"^muster_pipeline\.(?:tables|sources)\.errors\.(\w+): (.*)$", re.DOTALL)
-_USAGE: Final = frozenset({"LimitReached", "BadInput", "BadOption", "DamagedStore", "NothingPublished", "NoLog"})
+_USAGE: Final = frozenset(
+    {"LimitReached", "BadInput", "BadOption", "DamagedStore", "NothingPublished", "NoLog", "NotShared"}
+)
 """Errors that come again however often the same is tried."""
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _DENIED: Final = re.compile(r"PermissionError: \[Errno \d+\] [^:]*: '?([^']*)'?")

@@ -15,11 +15,21 @@ from muster_pipeline.cli.failures import failures_told
 
 if TYPE_CHECKING:
     from muster_pipeline.cli.running import Run
+    from muster_pipeline.store.place import Place
+    from muster_pipeline.store.reader import Snapshot
 
 STALL_MIN_MS = 300_000
 OFFSETS_RETENTION_MS = 604_800_000
 
-Tables = Annotated[Path, typer.Option("--tables", help="Folder of the tables; every Spark executor must see it.")]
+Tables = Annotated[
+    str,
+    typer.Option(
+        "--tables",
+        help="Folder of the tables, which every Spark executor must see; or s3a://, abfss://, gs://, hdfs://.",
+    ),
+]
+Number = Annotated[int | None, typer.Option("--run", help="Number of a run (`muster pipeline runs`); else the newest.")]
+Which = Annotated[str | None, typer.Option("--cluster", help="Needed if the folder holds several clusters.")]
 Segments = Annotated[
     str | None, typer.Option("--segments", help="Folder or URI below which the partitions' .log files lie.")
 ]
@@ -59,7 +69,7 @@ def register(app: typer.Typer) -> None:
 
 def add_commands(group: typer.Typer) -> None:
     """The sub-commands themselves."""
-    for command in (ingest, stream, gold, report, whatif, verify):
+    for command in (ingest, stream, gold, report, whatif, verify, runs, files, lease, vacuum, optimize, migrate):
         group.command(command.__name__)(command)
 
 
@@ -130,7 +140,7 @@ def stream(
 
 def gold(
     tables: Tables,
-    cluster: Annotated[str | None, typer.Option("--cluster", help="Checked against the tables.")] = None,
+    cluster: Which = None,
     log_end_offsets: LogEndOffsets = None,
     heads: Heads = None,
     bootstrap: Bootstrap = None,
@@ -148,7 +158,7 @@ def gold(
     with failures_told():
         from muster_pipeline.cli import running
 
-        source, known = running.gold_input(tables, cluster)
+        source, known = running.gold_input(_place(tables), cluster)
         run = _run(tables, known, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         if dry_run:
             running.show_plan(source, as_json=as_json)
@@ -161,12 +171,14 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", help="One self-contained page.")] = None,
     prometheus: Annotated[Path | None, typer.Option("--prometheus", help="Text for a textfile collector.")] = None,
     status_dir: Annotated[Path | None, typer.Option("--status-dir", help="Folder for one JSON a group.")] = None,
+    cluster: Which = None,
+    run: Number = None,
 ) -> None:
     """Write the report of the published tables."""
     with failures_told():
         from muster_pipeline.cli import reporting
 
-        reporting.report(tables, html, prometheus, status_dir)
+        reporting.report(_snapshot(tables, cluster, run), html, prometheus, status_dir)
 
 
 def whatif(
@@ -174,28 +186,111 @@ def whatif(
     group: Annotated[list[str] | None, typer.Option("--group", help="May be repeated; else the most restless.")] = None,
     assignor: Annotated[list[str] | None, typer.Option("--assignor", help="May be repeated; else all.")] = None,
     as_json: AsJson = False,
+    cluster: Which = None,
+    run: Number = None,
 ) -> None:
     """Replay recorded memberships through other assignors."""
     with failures_told():
         from muster_pipeline.cli import reporting
 
-        reporting.whatif(tables, group, assignor or [], as_json=as_json)
+        reporting.whatif(_snapshot(tables, cluster, run), group, assignor or [], as_json=as_json)
 
 
 def verify(
     tables: Tables,
     same_as: Annotated[
-        Path | None, typer.Option("--same-as", help="Tables of the same input: equal bytes (I3).")
+        str | None, typer.Option("--same-as", help="Tables of the same input: equal bytes (I3).")
     ] = None,
     stream_of: Annotated[
-        Path | None, typer.Option("--stream-of", help="Tables of a batch: equal silver and gold (I4).")
+        str | None, typer.Option("--stream-of", help="Tables of a batch: equal silver and gold (I4).")
     ] = None,
+    cluster: Which = None,
+    run: Number = None,
 ) -> None:
     """Check the invariants of published tables."""
     with failures_told():
         from muster_pipeline.cli import reporting
 
-        reporting.verify(tables, same_as, stream_of)
+        reporting.verify(_snapshot(tables, cluster, run), same_as, stream_of)
+
+
+def runs(tables: Tables, as_json: AsJson = False) -> None:
+    """List what was published, until when it is kept, and who holds it."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.show_runs(tables, as_json=as_json)
+
+
+def files(
+    table: Annotated[str, typer.Argument(help="Name of a table.")],
+    tables: Tables,
+    cluster: Which = None,
+    run: Number = None,
+) -> None:
+    """Print the Parquet files of a table, in order, for programs that read no Delta."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.show_files(table, tables, cluster, run)
+
+
+def lease(
+    tables: Tables,
+    holder: Annotated[str, typer.Option("--holder", help="Who reads; a name of your own.")],
+    hours: Annotated[float, typer.Option("--hours", min=0.01, help="For how long.")] = 24.0,
+    release: Annotated[bool, typer.Option("--release", help="Hold it no more.")] = False,
+    cluster: Which = None,
+    run: Number = None,
+) -> None:
+    """Hold a run, so that its files stay while they are read; prints its number."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.lease(tables, run, cluster, holder, hours, release=release)
+
+
+def vacuum(
+    tables: Tables,
+    older_than_hours: Annotated[
+        float | None, typer.Option("--older-than-hours", min=0.0, help="Expire runs of that age; may need --force.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also what is still kept or held.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove files that no run, no stream and no lease needs."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.vacuum(tables, older_than_hours, force=force, dry_run=dry_run)
+
+
+def optimize(tables: Tables, cluster: Which = None) -> None:
+    """Merge small files into large ones; rows and their order stay."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.optimize(tables, cluster)
+
+
+def migrate(tables: Tables) -> None:
+    """Make Delta tables of a folder that release 0.1 wrote."""
+    with failures_told():
+        from muster_pipeline.cli import storing
+
+        storing.migrate(tables)
+
+
+def _place(tables: str) -> "Place":
+    from muster_pipeline.store.place import place
+
+    return place(tables)
+
+
+def _snapshot(tables: str, cluster: str | None, run: int | None) -> "Snapshot":
+    from muster_pipeline.store.reader import published
+
+    return published(tables, cluster, run)
 
 
 def _log_ends(given: str | None, by_old_name: str | None) -> str | None:
@@ -209,7 +304,7 @@ def _log_ends(given: str | None, by_old_name: str | None) -> str | None:
 
 
 def _run(
-    tables: Path,
+    tables: str,
     cluster: str,
     log_ends: str | None,
     master: str,
@@ -223,7 +318,7 @@ def _run(
     from muster_pipeline.transforms.settings import FoldSettings
 
     return Run(
-        tables=tables,
+        tables=_place(tables),
         settings=FoldSettings(cluster=cluster, stall_min_ms=stall_min_ms, offsets_retention_ms=offsets_retention_ms),
         log_ends=log_ends,
         master=None if master == SUBMIT else master,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from muster_pipeline.cli.causes import cause
 from muster_pipeline.cli.exits import INSTALL, Exit, last_line, leave
@@ -15,10 +16,10 @@ def failures_told() -> Iterator[None]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException, PySparkRuntimeError
 
+        import_module("muster_pipeline.store.reader")  # Arrow and Delta
         from muster_pipeline.session.spark import SparkMissing
         from muster_pipeline.sources.errors import AmbiguousLog, BadOption, NoLog, SourceError
-        from muster_pipeline.store.keeping import StoreBusy
-        from muster_pipeline.tables.errors import TablesError
+        from muster_pipeline.tables.errors import StoreBusy, StoreFailed, TablesError
     except ImportError as error:
         leave(Exit.USAGE, f"the pipeline needs the package {error.name}, which is not installed: {INSTALL}")
     try:
@@ -29,7 +30,7 @@ def failures_told() -> Iterator[None]:
         leave(
             Exit.FAILED, f"may not use {error.filename}: {error.strerror}; give this user the right, or another folder"
         )
-    except (StoreBusy, OSError) as error:
+    except (StoreBusy, StoreFailed, OSError) as error:
         leave(Exit.FAILED, str(error))
     except (TablesError, BadOption, NoLog, AmbiguousLog) as error:
         leave(Exit.USAGE, str(error))

@@ -18,9 +18,10 @@ from muster_pipeline.report import page
 from muster_pipeline.report.group_status import group_status
 from muster_pipeline.report.prometheus import prometheus_text
 from muster_pipeline.report.replayed import comparisons, restless
-from muster_pipeline.store.manifest import Manifest, encode, replace
-from muster_pipeline.store.reader import Published
-from muster_pipeline.tables.errors import BadInput, NothingPublished
+from muster_pipeline.store.durable import replace
+from muster_pipeline.store.reader import Published, Root, Snapshot
+from muster_pipeline.store.reader import published as what_is_published
+from muster_pipeline.tables.errors import BadInput
 from muster_pipeline.verify import tables as invariants
 from muster_pipeline.verify.finding import INVARIANTS, Verdict
 from muster_pipeline.whatif.compare import compare, skipped, summary
@@ -31,7 +32,7 @@ OWN_LINE_MAX = 2
 """The first columns, which name a row; the others are numbers, aligned to the right."""
 
 
-def report(tables: Path, html: Path | None, prometheus: Path | None, status_dir: Path | None) -> None:
+def report(tables: Root, html: Path | None, prometheus: Path | None, status_dir: Path | None) -> None:
     """Write the requested files, each replaced as a whole. Raises TablesError, OSError."""
     if html is None and prometheus is None and status_dir is None:
         raise BadInput("nothing to write: give --html, --prometheus or --status-dir")
@@ -47,25 +48,22 @@ def report(tables: Path, html: Path | None, prometheus: Path | None, status_dir:
         say(f"{len(names)} groups in {status_dir}")
 
 
-def made(tables: Path) -> page.Report:
+def made(tables: Root) -> page.Report:
     """The report of the published tables. Raises NothingPublished, DamagedStore."""
     published = Published(tables)
     groups, hidden = restless(published)
-    return page.build(about(published.manifest), published, comparisons(tables, groups), hidden)
+    return page.build(about(published.snapshot), published, comparisons(published.snapshot, groups), hidden)
 
 
-def about(manifest: Manifest) -> page.About:
-    """The report's origin, from the manifest alone, so that equal tables give an equal report."""
-    if "settings" not in manifest.run:
-        raise NothingPublished("the tables have no run: ingest first")
-    told = manifest.run["input"].get("of") or manifest.run["input"]
+def about(found: Snapshot) -> page.About:
+    """The report's origin, without number and time of the run, so that equal tables give an equal report."""
+    told = found.made_of
     source = "a live cluster" if told.get("kind") == "live" else f"{len(told.get('files', ()))} segment files"
     try:
         release = version("muster")
     except PackageNotFoundError:
         release = "of an unknown version"
-    run = hashlib.sha256(encode(manifest)).hexdigest()[:12]
-    return page.About(cluster=manifest.run["settings"]["cluster"], source=source, run=run, version=release)
+    return page.About(cluster=found.cluster, source=source, run=found.identity()[:12], version=release)
 
 
 def groups_of(found: page.Report) -> list[str]:
@@ -87,11 +85,12 @@ def _write(path: Path, data: bytes) -> None:
     replace(path, data)
 
 
-def whatif(tables: Path, groups: Sequence[str] | None, assignors: Sequence[str], *, as_json: bool) -> None:
+def whatif(tables: Root, groups: Sequence[str] | None, assignors: Sequence[str], *, as_json: bool) -> None:
     """Assignors side by side on standard output. Raises UnknownAssignor, TablesError."""
     unknown = sorted(set(assignors) - set(ASSIGNORS))
     if unknown:
         raise BadInput(f"unknown assignor {unknown[0]}; known: {', '.join(ASSIGNORS)}")
+    tables = what_is_published(tables)
     if groups is None:
         groups, hidden = restless(Published(tables))
         if hidden:
@@ -120,13 +119,14 @@ def _text(value: object) -> str:
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def verify(tables: Path, same_as: Path | None, stream_of: Path | None) -> None:
+def verify(tables: Root, same_as: Root | None, stream_of: Root | None) -> None:
     """I1, I2, I5, I6 and the content of files; I3 beside a second run, I4 beside a batch. Exit 4 if one is broken."""
+    tables = what_is_published(tables)
     verdicts = [*invariants.check(tables)]
     if same_as is not None:
-        verdicts.append(invariants.same_bytes(tables, same_as))
+        verdicts.append(invariants.same_bytes(tables, what_is_published(same_as, tables.cluster)))
     if stream_of is not None:
-        verdicts.append(invariants.same_rows(tables, stream_of))
+        verdicts.append(invariants.same_rows(tables, what_is_published(stream_of, tables.cluster)))
     for one in verdicts:
         sys.stdout.write(f"{told(one)}\n")
         for finding in one.findings:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -27,21 +26,22 @@ from muster_pipeline.sources import log_end_offsets as log_end_source
 from muster_pipeline.sources.cluster import Cluster
 from muster_pipeline.sources.folder import SegmentFile
 from muster_pipeline.store import reader
-from muster_pipeline.store.keeping import Sweeper
-from muster_pipeline.tables.errors import BadInput, NothingPublished
+from muster_pipeline.store.limits import ROUND_KEPT_MS
+from muster_pipeline.store.place import Place
+from muster_pipeline.store.publish import new_token
+from muster_pipeline.store.vacuum import vacuum
+from muster_pipeline.tables.errors import BadInput, NothingPublished, TablesError
 from muster_pipeline.transforms.settings import FoldSettings
 
 OFFSETS_PARTITIONS: Final = 50
 """Kafka's default of offsets.topic.num.partitions."""
-OLD_FILES_KEPT_S: Final = 600
-"""How long a stream keeps files that no manifest names any more, so that readers of earlier tables can end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The settings that `ingest`, `stream` and `gold` share."""
 
-    tables: Path
+    tables: Place
     settings: FoldSettings
     log_ends: str | None
     """A recorded file, LIVE, or None: lag is then unknown, unless samples were published before."""
@@ -85,7 +85,7 @@ def ingest(run: Run, source: Input, *, strict: bool) -> None:
     check_java()
     with run.session() as spark:
         build_shown(run, spark, source, samples)
-    end(run.tables, strict=strict)
+    end(run, strict=strict)
 
 
 def absent(source: Input) -> str | None:
@@ -113,30 +113,43 @@ def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool
         run.sampled()  # before Spark starts: what cannot be read is refused at once
     check_java()
     stop = threading.Event()
-    root = str(run.tables)
-    sweeper = Sweeper(run.tables, OLD_FILES_KEPT_S)
+    swept_ms = _now_ms()
     with _stopping(stop), run.session() as spark:
         while not stop.is_set():
             began = time.monotonic()
             samples = run.sampled()
-            source = LiveInput.onward(bootstrap, run.settings.cluster, root, run.properties, every=samples is not None)
+            source = LiveInput.onward(
+                bootstrap, run.settings.cluster, run.tables, run.properties, every=samples is not None
+            )
             for number, (first, behind) in sorted(source.withdrawn.items()):
                 say(f"log partition {number} was truncated: published offsets {first} to {behind - 1} are withdrawn")
             if source.ranges:
-                build_shown(run, spark, source, _appended(run.tables, samples, live=run.log_ends == LIVE))
-                sweeper.sweep(time.monotonic())
+                build_shown(run, spark, source, _appended(run, samples), is_round=True)
             else:
                 say("nothing new")
+            if _now_ms() - swept_ms >= ROUND_KEPT_MS:
+                swept_ms = _now_ms()
+                swept(run.tables, swept_ms)
             if once:
                 break
             stop.wait(max(0.0, every_s - (time.monotonic() - began)))
-    end(run.tables, strict=strict)
+    end(run, strict=strict)
 
 
-def build_shown(run: Run, spark: SparkSession, source: Input, samples: pa.Table | None) -> None:
+def swept(tables: Place, at_ms: int) -> None:
+    """Remove what no run needs; a stream goes on if that cannot be done now."""
+    try:
+        vacuum(tables, at_ms, new_token())
+    except TablesError as error:
+        say(f"old files stay for now: {error}")
+
+
+def build_shown(
+    run: Run, spark: SparkSession, source: Input, samples: pa.Table | None, *, is_round: bool = False
+) -> None:
     began = time.monotonic()
     with shown("reading", spark, source.sizes()):
-        built = build(spark, source, run.tables, run.settings, samples)
+        built = build(spark, source, run.tables, run.settings, samples, is_round=is_round)
     say(summary(built, time.monotonic() - began))
 
 
@@ -150,11 +163,14 @@ def summary(built: Built, took_s: float) -> str:
     )
 
 
-def end(tables: Path, *, strict: bool) -> None:
+def end(run: Run, *, strict: bool) -> None:
     """Print what is published. Exit code 3 if the run is strict and something is in quarantine."""
-    found = reader.published(tables)
+    found = reader.published(run.tables, run.settings.cluster)
     rows = {name: sum(entry.rows for entry in found.of(name)) for name in sorted(found.tables)}
-    say(f"published in {tables}: " + ", ".join(f"{name} {count:,}" for name, count in rows.items()))
+    say(
+        f"published in {run.tables}, run {found.number}: "
+        + ", ".join(f"{name} {count:,}" for name, count in rows.items())
+    )
     quarantined = rows.get("quarantine", 0)
     if quarantined:
         text = f"{quarantined:,} rows in quarantine: something could not be decoded or was gone (table quarantine)"
@@ -163,20 +179,10 @@ def end(tables: Path, *, strict: bool) -> None:
         say(text)
 
 
-def gold_input(tables: Path, cluster: str | None) -> tuple[BronzeInput, str]:
-    """The published records, and the cluster they are of. Raises NothingPublished, BadInput."""
-    known = published_cluster(tables)
-    if cluster is not None and cluster != known:
-        raise BadInput(f"the tables in {tables} are of cluster {known}, not {cluster}")
-    return BronzeInput(root=str(tables)), known
-
-
-def published_cluster(tables: Path) -> str:
-    """Name of the cluster that published tables are of. Raises NothingPublished."""
-    run = reader.published(tables).run
-    if "settings" not in run:
-        raise NothingPublished(f"nothing is published in {tables}: ingest first")
-    return str(run["settings"]["cluster"])
+def gold_input(tables: Place, cluster: str | None) -> tuple[BronzeInput, str]:
+    """The published records, and the cluster they are of. Raises NothingPublished."""
+    source = BronzeInput.published(tables, cluster)
+    return source, source.known.cluster
 
 
 def plan_rows(source: Input) -> list[dict[str, object]]:
@@ -211,12 +217,13 @@ def show_plan(source: Input, *, as_json: bool) -> None:
     sys.stdout.write(f"would read {len(rows)} log partitions: {told or 'nothing'}\n")
 
 
-def _appended(tables: Path, samples: pa.Table | None, *, live: bool) -> pa.Table | None:
+def _appended(run: Run, samples: pa.Table | None) -> pa.Table | None:
     """The samples to publish: live ones are appended to the published ones, a recorded file replaces them."""
-    if samples is None or not live:
+    if samples is None or run.log_ends != LIVE:
         return samples
     try:
-        return pa.concat_tables([reader.read("log_end_offsets", tables), samples])
+        known = reader.published(run.tables, run.settings.cluster)
+        return pa.concat_tables([reader.read("log_end_offsets", known), samples])
     except NothingPublished:
         return samples
 

@@ -1,22 +1,25 @@
 """A whole run on the driver: log end offsets, tasks, publication. With `spark` None the tasks run in this process."""
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from muster_pipeline.job import distribute, stage
-from muster_pipeline.job.inputs import Input
+from muster_pipeline.job.inputs import BronzeInput, Input
+from muster_pipeline.job.live import LiveInput
 from muster_pipeline.job.stage import Done, Stage
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
-from muster_pipeline.store import manifest as manifests
-from muster_pipeline.store.keeping import writing
-from muster_pipeline.store.limits import NO_LOG_PARTITION
-from muster_pipeline.store.manifest import EMPTY, FileEntry, Manifest
+from muster_pipeline.store.files import FileEntry
+from muster_pipeline.store.limits import KEPT_MS, NO_LOG_PARTITION, ROUND_KEPT_MS
+from muster_pipeline.store.place import Place, place
+from muster_pipeline.store.publish import Publication, keeping_equal, new_token, publish, targets, writing
+from muster_pipeline.store.reader import Root, Snapshot, published
 from muster_pipeline.store.writer import TableWriter
-from muster_pipeline.tables.errors import BadInput, NothingPublished
+from muster_pipeline.tables.errors import BadInput, NothingPublished, StoreBusy
 from muster_pipeline.transforms.settings import FoldSettings
 
 _LOG_END_OFFSETS: Final = "log_end_offsets"
@@ -26,45 +29,60 @@ _LOG_END_OFFSETS: Final = "log_end_offsets"
 class Built:
     """What a run published."""
 
-    manifest: Manifest
+    snapshot: Snapshot
     records: int
     log_partitions: tuple[int, ...]
     worker_rss_bytes_max: int
 
 
+def now_ms() -> int:
+    """The driver's clock."""
+    return time.time_ns() // 1_000_000
+
+
 def build(
     spark: SparkSession | None,
     source: Input,
-    root: Path | str,
+    root: Root,
     settings: FoldSettings,
     log_ends: pa.Table | None = None,
+    *,
+    is_round: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
 ) -> Built:
     """Make every table of every log partition of `source` and publish them together.
 
     `log_ends` (schema LOG_END_OFFSETS) replaces the published samples; None keeps them. Log partitions that the source
-    lacks stay as published. Raises TablesError, OSError; the tables published before are unchanged then.
+    lacks stay as published, and so does every other cluster. `is_round`: one of a stream, which is kept for a short
+    time, and whose files of unchanged log partitions are those of the round before. Raises TablesError, OSError; the
+    tables published before are what readers see then.
     """
-    base = Path(root)
-    with writing(base):
-        before = _published(base)
-        log_end_files = _log_ends(base, before, log_ends)
+    where = root.place if isinstance(root, Snapshot) else place(root)
+    with writing(where, settings.cluster):
+        before = _before(where, settings.cluster)
+        _refuse_overtaken(source, before)
+        task = Stage(input=source, place=where, settings=settings, token=new_token())
+        log_end_files = _log_ends(task, before, log_ends)
         task = Stage(
-            input=source,
-            root=str(base.resolve()),
-            settings=settings,
+            input=source, place=where, settings=settings, token=task.token,
             log_end_files=tuple(entry.path for entry in log_end_files),
-        )
+        )  # fmt: skip
         numbers = distribute.ordered(task)
         done = _run(spark, task, numbers)
         if {one.log_partition for one in done} != set(numbers):
             raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
-        made = [entry for one in done for entry in one.files]
-        run = {"settings": asdict(settings), "input": dict(source.describe())}
-        after = before.with_partitions(task.tables(), made, numbers, run)
-        after = after.with_partitions([_LOG_END_OFFSETS], log_end_files, [NO_LOG_PARTITION], {})
-        manifests.publish(base, after)
+        wanted = targets(before, task.tables(), [entry for one in done for entry in one.files], numbers)
+        wanted[_LOG_END_OFFSETS] = log_end_files
+        if is_round:
+            wanted = keeping_equal(where, before, wanted)
+        run = Publication(
+            place=where, cluster=settings.cluster, before=before, settings=asdict(settings),
+            input=dict(source.describe()), now_ms=clock_ms(), kept_ms=ROUND_KEPT_MS if is_round else KEPT_MS,
+            token=task.token,
+        )  # fmt: skip
+        snapshot = publish(run, wanted)
     return Built(
-        manifest=after,
+        snapshot=snapshot,
         records=sum(one.records for one in done),
         log_partitions=tuple(sorted(numbers)),
         worker_rss_bytes_max=max((one.peak_rss_bytes for one in done), default=0),
@@ -79,16 +97,25 @@ def _run(spark: SparkSession | None, task: Stage, numbers: tuple[int, ...]) -> t
     return distribute.collect(distribute.frame(spark, task, numbers))
 
 
-def _published(base: Path) -> Manifest:
+def _refuse_overtaken(source: Input, before: Snapshot | None) -> None:
+    known = source.known if isinstance(source, BronzeInput | LiveInput) else None
+    if known is not None and (before is None or before.number != known.number):
+        raise StoreBusy(f"another run of cluster {known.cluster} has published into {known.place} since this one began")
+
+
+def _before(where: Place, cluster: str) -> Snapshot | None:
+    """What is published of the cluster. Raises OldFolder: tables of two kinds in one folder would be a trap."""
     try:
-        return manifests.load(base)
+        return published(where, cluster)
     except NothingPublished:
-        return EMPTY
+        return None
 
 
-def _log_ends(base: Path, before: Manifest, log_ends: pa.Table | None) -> tuple[FileEntry, ...]:
+def _log_ends(task: Stage, before: Snapshot | None, log_ends: pa.Table | None) -> tuple[FileEntry, ...]:
     if log_ends is None:
-        return before.of(_LOG_END_OFFSETS)
-    writer = TableWriter(base, _LOG_END_OFFSETS, NO_LOG_PARTITION, stage.attempt_name(0))
+        return () if before is None else before.of(_LOG_END_OFFSETS)
+    writer = TableWriter(
+        task.place, _LOG_END_OFFSETS, task.settings.cluster, NO_LOG_PARTITION, stage.attempt_name(0), task.token
+    )
     writer.write(log_ends.select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS))
     return writer.close()

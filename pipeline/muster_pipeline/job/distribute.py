@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from muster_pipeline.job.stage import Done, Stage, attempt_name, run
 from muster_pipeline.schemas.columns import optional, required, schema
 from muster_pipeline.schemas.spark import struct_type
-from muster_pipeline.store.manifest import FileEntry
+from muster_pipeline.store.files import FileEntry
 
 DONE: Final = schema(
     (
@@ -25,10 +25,10 @@ DONE: Final = schema(
         required("records", pa.int64(), "records read"),
         required("peak_rss_bytes", pa.int64(), "of the worker process so far, bytes"),
         optional("table", pa.string(), "of a file; null: the task wrote none"),
-        optional("path", pa.string(), "relative to the root"),
+        optional("path", pa.string(), "relative to the table's folder"),
         optional("rows", pa.int64(), "of the file"),
         optional("bytes", pa.int64(), "of the file"),
-        optional("sha256", pa.string(), "of the file, hex"),
+        optional("statistics", pa.string(), "of the file, Delta's JSON"),
     ),
     comment="one file that a task wrote",
 )
@@ -71,7 +71,7 @@ def collect(frame: DataFrame) -> tuple[Done, ...]:
         known = found.get(number)
         entries = () if known is None else known.files
         if row["path"] is not None:
-            names = ("table", "log_partition", "path", "rows", "bytes", "sha256")
+            names = ("table", "log_partition", "path", "rows", "bytes", "statistics")
             entries = (*entries, FileEntry(**{name: row[name] for name in names}))
         found[number] = Done(
             log_partition=number, files=entries, records=row["records"], peak_rss_bytes=row["peak_rss_bytes"]
@@ -81,6 +81,6 @@ def collect(frame: DataFrame) -> tuple[Done, ...]:
 
 def _rows(done: Done) -> pa.RecordBatch:
     task = {"log_partition": done.log_partition, "records": done.records, "peak_rss_bytes": done.peak_rss_bytes}
-    names = ("table", "path", "rows", "bytes", "sha256")
+    names = ("table", "path", "rows", "bytes", "statistics")
     rows = [{**task, **{name: getattr(entry, name) for name in names}} for entry in done.files]
     return pa.RecordBatch.from_pylist(rows or [task], schema=DONE)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from muster_pipeline.decode.origin import Damage, Origin
 from muster_pipeline.decode.segment import Account
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.sources.folder import SegmentFile, list_segments
-from muster_pipeline.store.reader import published
+from muster_pipeline.store.reader import Root, Snapshot, published
 from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
 BRONZE_ROWS: int = 65_536
@@ -55,7 +54,7 @@ class Input(Protocol):
         """Must the run write bronze tables?"""
 
     def describe(self) -> Mapping[str, Any]:
-        """The input as the manifest records it: plain JSON values, equal for equal inputs."""
+        """The input as the run's row records it: plain JSON values, equal for equal inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,29 +98,35 @@ class SegmentInput:
 class BronzeInput:
     """The published table `records`: silver and gold are made again from it, without the log."""
 
-    root: str
+    known: Snapshot
+
+    @classmethod
+    def published(cls, root: Root, cluster: str | None = None, run: int | None = None) -> "BronzeInput":
+        """What the newest run published, or that run. Raises NothingPublished, RunExpired, DamagedStore."""
+        known = published(root, cluster, run)
+        if "records" not in known.tables:
+            raise NothingPublished(f"table records is not published in {known.place}: ingest first")
+        return cls(known=known)
 
     def sizes(self) -> dict[int, int]:
-        """Raises NothingPublished, DamagedStore."""
-        found = published(self.root)
-        if "records" not in found.tables:
-            raise NothingPublished(f"table records is not published in {self.root}: ingest first")
+        """Bytes of Parquet. Raises DamagedStore."""
         sizes: dict[int, int] = {}
-        for entry in found.of("records"):
+        for entry in self.known.of("records"):
             sizes[entry.log_partition] = sizes.get(entry.log_partition, 0) + entry.bytes
         return sizes
 
     def parts(self, log_partition: int) -> Iterator[Part]:
         """Raises DamagedStore."""
-        for entry in published(self.root).of("records"):
+        system = self.known.place.files("records")
+        for entry in self.known.of("records"):
             if entry.log_partition != log_partition:
                 continue
             try:
-                with pq.ParquetFile(Path(self.root) / entry.path) as file:
-                    for batch in file.iter_batches(batch_size=BRONZE_ROWS):
+                with system.open_input_file(entry.path) as source:
+                    for batch in pq.ParquetFile(source).iter_batches(batch_size=BRONZE_ROWS):
                         yield Part(records=batch.cast(RECORDS))
             except (OSError, pa.ArrowInvalid) as error:
-                raise DamagedStore(f"{entry.path}: {error}") from error
+                raise DamagedStore(f"records/{entry.path}: {error}") from error
 
     def makes_bronze(self) -> bool:
         """False: bronze is the input."""
@@ -129,7 +134,5 @@ class BronzeInput:
 
     def describe(self) -> dict[str, Any]:
         """The hashes of the files read, and the input that these files were made from."""
-        found = published(self.root)
-        made_of = found.run.get("input", {})
-        files = [entry.sha256 for entry in found.of("records")]
-        return {"kind": "bronze", "files": files, "of": made_of.get("of", made_of)}
+        files = [entry.digest for entry in self.known.of("records")]
+        return {"kind": "bronze", "files": files, "of": dict(self.known.made_of)}

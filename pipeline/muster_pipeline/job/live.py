@@ -1,15 +1,14 @@
 """The offsets log of a live cluster as an input: from its start, or from where the published tables end.
 
 The range [start, end) of each log partition is fixed when the input is made, so a retried task reads the same records.
-The end of a run is published in the manifest together with its tables, in one rename: no record is read twice or left
-out, whenever a run dies. Published rows that the log has lost since are withdrawn (`job.truncation`). The fold keeps no
+The end of a run is in the row of table `runs` that publishes its tables: no record is read twice or left out,
+whenever a run dies. Published rows that the log has lost since are withdrawn (`job.truncation`). The fold keeps no
 state between runs; it reads the published records again and then the new ones, so tables do not depend on where a
 stream was cut.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
 from muster_pipeline.sources.errors import OffsetGone
 from muster_pipeline.sources.folder import OFFSETS_TOPIC
 from muster_pipeline.store import reader
+from muster_pipeline.store.reader import Root, Snapshot
 from muster_pipeline.tables.errors import BadInput, NothingPublished
 
 KIND: Final = "live"
@@ -33,13 +33,13 @@ Connect = Callable[[str, Mapping[str, str]], Cluster]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveInput:
-    """[start, end) of every log partition; `root`: the folder whose published records come before `start`, if any."""
+    """[start, end) of every log partition; `known`: what was published, whose records come before `start`, if any."""
 
     cluster: str
     bootstrap: str
     ranges: Mapping[int, tuple[int, int]]
     properties: Mapping[str, str] = field(default_factory=dict)
-    root: str | None = None
+    known: Snapshot | None = None
     offsets: Mapping[int, int] = field(default_factory=dict)
     """Log partition -> its published end; used for partitions that this run does not read."""
     withdrawn: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LiveInput:
         cls,
         bootstrap: str,
         cluster: str,
-        root: str,
+        root: Root,
         properties: Mapping[str, str] | None = None,
         *,
         every: bool = True,
@@ -77,12 +77,12 @@ class LiveInput:
         `every`: include log partitions without new records (their tables are made again, for new samples of log ends).
         Raises BadInput if the tables are of another cluster or of files, OffsetGone if the log was created again.
         """
-        known = published_ends(root, cluster)
-        if known is None:
+        before = followed(root, cluster)
+        if before is None:
             return cls.whole(bootstrap, cluster, properties, connect=connect)
-        given = dict(properties or {})
-        epochs = {number: one for number in known if (one := published_epochs(root, number)) is not None}
-        now = _now(connect, bootstrap, given, epochs, published_topic_id(root))
+        given, known = dict(properties or {}), published_ends(before)
+        epochs = {number: one for number in known if (one := published_epochs(before, number)) is not None}
+        now = _now(connect, bootstrap, given, epochs, before.made_of.get("topic_id"))
         kept = {number: now.cut.get(number, end) for number, end in known.items()}
         for number, end in sorted(now.ends.items()):
             if end < kept.get(number, 0):
@@ -93,7 +93,7 @@ class LiveInput:
         ranges = {number: (kept.get(number, now.starts[number]), end) for number, end in now.ends.items()}
         moved = {number: span for number, span in ranges.items() if every or span[0] < span[1] or number in now.cut}
         return cls(
-            cluster=cluster, bootstrap=bootstrap, ranges=moved, properties=given, root=str(Path(root).resolve()),
+            cluster=cluster, bootstrap=bootstrap, ranges=moved, properties=given, known=before,
             offsets=known, withdrawn={number: (at, known[number]) for number, at in now.cut.items()},
             topic_id=now.topic_id, connect=connect,
         )  # fmt: skip
@@ -111,9 +111,9 @@ class LiveInput:
         start, end = self.ranges[log_partition]
         where = live.origin(self.cluster, log_partition)
         before = Account(is_active=True, bytes_in=0)
-        if self.root is not None:
-            before, first = yield from self._carried(self.root, log_partition, where)
-            for part in BronzeInput(root=self.root).parts(log_partition):
+        if self.known is not None:
+            before, first = yield from self._carried(self.known, log_partition, where)
+            for part in BronzeInput(known=self.known).parts(log_partition):
                 records = part.records if first is None else _below(part.records, first)
                 yield replace(part, records=records, file=FileAccount(where, before), is_carried=True)
         account = Account(is_active=True, bytes_in=0)
@@ -124,7 +124,7 @@ class LiveInput:
         yield Part(records=None, file=FileAccount(where, summed(before, account)), is_end=True)
 
     def _carried(
-        self, root: str, log_partition: int, where: Origin
+        self, root: Snapshot, log_partition: int, where: Origin
     ) -> Generator[Part, None, tuple[Account, int | None]]:
         """What was published beside records; returns its account, and from which offset on records are withdrawn."""
         before, rows = _account(root, log_partition), _quarantine(root, log_partition)
@@ -150,27 +150,23 @@ class LiveInput:
         return told if self.topic_id is None else told | {"topic_id": self.topic_id}
 
 
-def published_ends(root: str, cluster: str) -> dict[int, int] | None:
-    """Log partition -> the offset after the last one read; None if nothing is published. Raises BadInput."""
+def followed(root: Root, cluster: str) -> Snapshot | None:
+    """What a stream of this cluster goes on with; None if nothing of it is published. Raises BadInput."""
     try:
-        run = reader.published(root).run
+        found = reader.published(root, cluster)
     except NothingPublished:
         return None
-    told = run["input"].get("of", run["input"])
-    if told["kind"] != KIND:
+    if found.made_of["kind"] != KIND:
         raise BadInput(
-            f"the tables in {root} were made from {told['kind']}, not from a live cluster: give another folder"
+            f"the tables of cluster {cluster} in {found.place} were made from {found.made_of['kind']}, not from a live "
+            "cluster: give another folder"
         )
-    if run["settings"]["cluster"] != cluster:
-        raise BadInput(f"the tables in {root} are of cluster {run['settings']['cluster']}, not {cluster}")
-    return {int(number): end for number, end in told["ends"].items()}
+    return found
 
 
-def published_topic_id(root: str) -> str | None:
-    """Id of the offsets topic that the tables were read from; None if that was not told."""
-    run = reader.published(root).run
-    found = run["input"].get("of", run["input"]).get("topic_id")
-    return None if found is None else str(found)
+def published_ends(found: Snapshot) -> dict[int, int]:
+    """Log partition -> the offset after the last one read."""
+    return {int(number): end for number, end in found.made_of["ends"].items()}
 
 
 def summed(before: Account, after: Account) -> Account:
@@ -225,7 +221,7 @@ def _below(records: pa.RecordBatch | None, end: int) -> pa.RecordBatch | None:
     return None if records is None else records.filter(pc.less(records["log_offset"], end))
 
 
-def _account(root: str, log_partition: int) -> Account:
+def _account(root: Snapshot, log_partition: int) -> Account:
     rows = reader.read("files", root, log_partitions=[log_partition]).to_pylist()
     found = Account(is_active=True, bytes_in=0)
     for row in rows:
@@ -234,5 +230,5 @@ def _account(root: str, log_partition: int) -> Account:
     return found
 
 
-def _quarantine(root: str, log_partition: int) -> pa.Table:
+def _quarantine(root: Snapshot, log_partition: int) -> pa.Table:
     return reader.read("quarantine", root, log_partitions=[log_partition])

@@ -1,7 +1,7 @@
 """One log partition, in one process: read, decode, fold, write files. It publishes nothing.
 
 Memory: one chunk, the fold's state, and a row group per table. Every output file is durable when `run` returns; if it
-raises or is killed, it leaves only drafts and files that no manifest names, which no reader sees.
+raises or is killed, it leaves only drafts and files that no version of a table names, which no reader sees.
 """
 
 import os
@@ -9,12 +9,12 @@ import resource
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
@@ -22,9 +22,11 @@ from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
 from muster_pipeline.decode.unknown import decode_unknown
 from muster_pipeline.job.inputs import FileAccount, Input, Part
-from muster_pipeline.store.manifest import FileEntry
+from muster_pipeline.store.files import FileEntry
+from muster_pipeline.store.place import Place, Untyped
 from muster_pipeline.store.writer import TableWriter, close_all
 from muster_pipeline.tables.catalog import BRONZE, DERIVED
+from muster_pipeline.tables.errors import NotShared
 from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
 from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
@@ -40,10 +42,12 @@ class Stage:
     """The values that all tasks of a run share; sent to the workers."""
 
     input: Input
-    root: str
+    place: Place
     settings: FoldSettings
+    token: str
+    """Of the run, for the names of its files."""
     log_end_files: tuple[str, ...] = ()
-    """Parquet files of table `log_end_offsets`, relative to the root."""
+    """Parquet files of table `log_end_offsets`, relative to the table's folder."""
 
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that a task writes."""
@@ -62,9 +66,11 @@ class Done:
 
 def run(stage: Stage, log_partition: int, attempt: str) -> Done:
     """Run one task. `attempt` is unique among attempts that may run at the same time. Raises TablesError, OSError."""
-    root = Path(stage.root)
     with ExitStack() as drafts:
-        writers = {name: TableWriter(root, name, log_partition, attempt) for name in stage.tables()}
+        writers = {
+            name: TableWriter(stage.place, name, stage.settings.cluster, log_partition, attempt, stage.token)
+            for name in stage.tables()
+        }
         for writer in writers.values():
             drafts.callback(writer.abort)
         fold = PartitionFold(log_partition, stage.settings, _log_ends(stage), DECODERS)
@@ -126,5 +132,16 @@ def _findings(writers: Mapping[str, TableWriter], read: list[FileAccount], findi
 
 
 def _log_ends(stage: Stage) -> LogEndSamples:
-    parts = [pq.read_table(Path(stage.root) / name, partitioning=None) for name in stage.log_end_files]
+    system = stage.place.files("log_end_offsets") if stage.log_end_files else None
+    parts = [_samples(system, name) for name in stage.log_end_files]
     return LogEndSamples(pa.concat_tables(parts) if parts else None, stage.settings.cluster)
+
+
+def _samples(system: Untyped, name: str) -> pa.Table:
+    if system.get_file_info(name).type == fs.FileType.NotFound:
+        raise NotShared(
+            f"log_end_offsets/{name}, which the driver wrote, is not seen by an executor: the folder of tables must be "
+            "one that driver and executors share, or a store of objects such as s3a://bucket/tables"
+        )
+    with system.open_input_file(name) as file:
+        return pq.read_table(file)

@@ -13,6 +13,7 @@ from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, Input, SegmentInput
 from muster_pipeline.session.spark import session
 from muster_pipeline.sources.errors import SourceError
+from muster_pipeline.store.place import place
 from muster_pipeline.tables.errors import TablesError
 from muster_pipeline.transforms.settings import FoldSettings
 
@@ -25,15 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--segments", help="folder with the log's segments; without it, make gold again from OUT's records"
     )
-    parser.add_argument("--tables", required=True, help="folder of the tables; all executors must see it")
+    parser.add_argument("--tables", required=True, help="folder or URI of the tables; driver and executors must see it")
     parser.add_argument("--cluster", required=True, help="name of the cluster")
     given = parser.parse_args(arguments)
     try:
-        source: Input = BronzeInput(root=given.tables)
-        if given.segments is not None:
+        tables = place(given.tables)
+        source: Input
+        if given.segments is None:
+            source = BronzeInput.published(tables, given.cluster)
+        else:
             source = SegmentInput.listed(given.segments, given.cluster)
         spark = session(None)
-        built = build(spark, source, given.tables, FoldSettings(cluster=given.cluster))
+        built = build(spark, source, tables, FoldSettings(cluster=given.cluster))
         spark.stop()
     except (TablesError, SourceError) as error:
         sys.stderr.write(f"{error}\n")

@@ -22,6 +22,7 @@ from muster_pipeline.decode.segment import Account
 from muster_pipeline.sources.cluster import EpochEnd
 from muster_pipeline.sources.errors import OffsetGone
 from muster_pipeline.store import reader
+from muster_pipeline.store.reader import Snapshot
 from muster_pipeline.transforms.arrays import ints
 
 REASON: Final = "log_truncated"
@@ -51,7 +52,7 @@ class Epochs:
         return self.starts[place + 1] if place + 1 < len(self.starts) else self.end
 
 
-def published_epochs(root: str, log_partition: int) -> Epochs | None:
+def published_epochs(root: Snapshot, log_partition: int) -> Epochs | None:
     """None without records that have an epoch."""
     rows = reader.read("records", root, columns=["log_offset", "leader_epoch"], log_partitions=[log_partition])
     if rows.num_rows == 0 or pc.min(rows["leader_epoch"]).as_py() < 0:
@@ -104,7 +105,7 @@ def kept_quarantine(rows: pa.Table, at: int) -> pa.Table:
     return rows.filter(pc.or_(before, stays))
 
 
-def kept_account(account: Account, root: str, log_partition: int, at: int, kept: pa.Table) -> tuple[Account, int]:
+def kept_account(account: Account, root: Snapshot, log_partition: int, at: int, kept: pa.Table) -> tuple[Account, int]:
     """The account of what is left before `at`, and how many records are withdrawn. Bytes count as read."""
     rows = reader.read("records", root, columns=["log_offset"], log_partitions=[log_partition])
     left = int(pc.sum(pc.less(rows["log_offset"], at)).as_py() or 0)

@@ -1,13 +1,12 @@
 """What-if results as the page shows them: the groups with most rebalances, replayed through every assignor."""
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from muster_pipeline.report import limits
 from muster_pipeline.report.rebalances import rebalances
 from muster_pipeline.report.source import Tables
 from muster_pipeline.report.whatif import Alternative, Comparison
+from muster_pipeline.store.reader import Root
 from muster_pipeline.whatif.compare import compare, skipped, summary
 
 
@@ -18,7 +17,7 @@ def restless(tables: Tables, most: int = limits.WHATIF_SHOWN_MAX) -> tuple[list[
     return ranked[:most], max(0, len(ranked) - most)
 
 
-def comparisons(root: Path | str, groups: list[str]) -> list[Comparison]:
+def comparisons(root: Root, groups: list[str]) -> list[Comparison]:
     """One for each of `groups` that has a generation to replay, in their order. Raises TablesError."""
     if not groups:
         return []

@@ -1,4 +1,4 @@
-"""Limits of written files. Rows per row group and per file are part of the format: other values give other bytes for
+"""Limits of what is stored. Rows per row group and per file are part of the format: other values give other bytes for
 equal rows."""
 
 from typing import Final
@@ -12,5 +12,29 @@ FILE_ROWS: Final = 64 * ROW_GROUP_ROWS
 CLOSING_THREADS: Final = 8
 """Files of one task that are made durable at the same time; no part of the format."""
 
+STORE_THREADS: Final = 8
+"""Requests of the driver to the store at the same time: files to look at, tables to commit."""
+
 NO_LOG_PARTITION: Final = -1
-"""`log_partition` of files that belong to no log partition (log end offsets)."""
+"""`log_partition` of files that belong to no log partition (log end offsets, runs)."""
+
+CHECKPOINT_EVERY: Final = 50
+"""Versions of a table from one checkpoint of its log to the next."""
+
+COMMIT_TRIES_MAX: Final = 20
+"""How often a commit is made anew on top of what runs of other clusters have committed meanwhile."""
+
+RUNS_FILE_BYTES_MAX: Final = 1 << 20
+"""A file of table `runs` is replaced by a longer one until it has this size; then the next one is begun."""
+
+KEPT_MS: Final = 7 * 86_400_000
+"""How long a run pins the versions of its tables."""
+
+ROUND_KEPT_MS: Final = 600_000
+"""The same for a round of a stream, which the next round follows within seconds."""
+
+ORPHANS_KEPT_HOURS: Final = 24
+"""How old a file that no version names must be before it is removed: a run may still be about to commit it."""
+
+STATISTICS_BYTES_MAX: Final = 32
+"""Longest text of which a file's least and greatest value are told."""

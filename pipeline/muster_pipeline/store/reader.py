@@ -1,108 +1,221 @@
-"""Reading published tables: through the manifest only, checked against the catalog. A renamed table is also read by its
-old name."""
+"""Reading what a run published: at the versions that its row pins, checked against the catalogue.
+
+A renamed table is also read by its old name. A folder, a URI or a snapshot is taken alike; a snapshot always gives the
+same rows, whatever is published meanwhile.
+"""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
-from muster_pipeline.store import manifest as manifests
-from muster_pipeline.store.manifest import FileEntry, Manifest
+from muster_pipeline.store import delta, runs
+from muster_pipeline.store.files import DIGEST_DIGITS, FileEntry
+from muster_pipeline.store.place import Place, place
+from muster_pipeline.tables.catalog import Table
 from muster_pipeline.tables.catalog import table as catalog_table
 from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
-
-def published(root: Path | str) -> Manifest:
-    """The manifest of `root`. Raises NothingPublished, DamagedStore."""
-    return manifests.load(Path(root))
+CHUNK_BYTES = 1 << 20
 
 
-def tables(root: Path | str) -> frozenset[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What one run published. Picklable: workers read the same versions."""
+
+    place: Place
+    cluster: str
+    number: int
+    at_ms: int
+    versions: Mapping[str, int | None]
+    """Of every table that was made; None: it has never had a row."""
+    rows: Mapping[str, int]
+    """Of the cluster, in every table that was made."""
+    settings: Mapping[str, Any]
+    input: Mapping[str, Any]
+    """What the run was made of: plain JSON values."""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Names of the tables that were made, empty ones included."""
+        return frozenset(self.versions)
+
+    @property
+    def made_of(self) -> Mapping[str, Any]:
+        """What the run's bronze was made of; `input` itself, unless that was bronze."""
+        found: Mapping[str, Any] = self.input.get("of", self.input)
+        return found
+
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        """Of all tables."""
+        return tuple(entry for name in sorted(self.versions) for entry in self.of(name))
+
+    def of(self, table: str) -> tuple[FileEntry, ...]:
+        """A table's files, by log partition and order within it; its old name will do. Raises DamagedStore."""
+        name = catalog_table(table).name
+        version = self.versions.get(name)
+        if version is None:
+            return ()
+        found = _files(self.place, name, version, self.cluster)
+        count = sum(entry.rows for entry in found)
+        if count != self.rows[name]:
+            raise DamagedStore(
+                f"table {name} in {self.place} has {count} rows at version {version}, {self.rows[name]} were "
+                "published: its log is damaged"
+            )
+        return found
+
+    def identity(self) -> str:
+        """A hash of rows, settings and input, not of the time: equal for equal runs."""
+        text = repr((self.cluster, sorted(self.settings.items()), sorted(self.made_of.items())))
+        text += repr(sorted(entry.content for entry in self.files))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+Root = Path | str | Place | Snapshot
+"""Where to read: a folder or URI (what was published last), or a snapshot."""
+
+
+def published(root: Root, cluster: str | None = None, run: int | None = None) -> Snapshot:
+    """What the newest run published, or that run. `cluster` is needed if the folder holds several.
+
+    Raises NothingPublished, OldFolder, RunExpired, DamagedStore, StoreFailed.
+    """
+    if isinstance(root, Snapshot):
+        return root
+    where = place(root)
+    found = runs.chosen(where, cluster, run)
+    return Snapshot(
+        place=where, cluster=found.cluster, number=found.run, at_ms=found.at_ms, versions=found.versions,
+        rows=found.rows, settings=found.settings, input=found.input,
+    )  # fmt: skip
+
+
+def tables(root: Root) -> frozenset[str]:
     """Names of the published tables."""
     return published(root).tables
 
 
-def files(table: str, root: Path | str) -> list[Path]:
-    """A table's Parquet files in order, for DuckDB, Polars or Spark. Raises as `read` does."""
-    base = Path(root)
-    found = published(base)
-    name = catalog_table(table).name
-    if name not in found.tables:
-        raise NothingPublished(f"table {name} is not published in {base}; make it first")
-    return [_whole(base, entry) for entry in found.of(name)]
+def files(table: str, root: Root) -> list[str]:
+    """A table's Parquet files in order, paths or URIs, for DuckDB, Polars or Spark. Raises as `read` does."""
+    found, chosen = _published(table, root)
+    return [found.place.whole(chosen.name, _whole(found, entry)) for entry in found.of(chosen.name)]
 
 
 def read(
     table: str,
-    root: Path | str,
+    root: Root,
     *,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
     log_partitions: Collection[int] | None = None,
 ) -> pa.Table:
     """Rows of a table, by log partition and in the table's order within it; `columns` and `where` as in Parquet reads.
+    A column that files of an earlier release lack is null there.
 
     Raises UnknownTable, NothingPublished, DamagedStore (a file is absent or of another size than published).
     """
-    base = Path(root)
-    chosen = catalog_table(table)
-    found = published(base)
-    if chosen.name not in found.tables:
-        raise NothingPublished(f"table {chosen.name} is not published in {base}; make it first")
-    parts = [
-        pq.read_table(_whole(base, entry), columns=columns, filters=where, partitioning=None)
-        for entry in found.of(chosen.name)
-        if log_partitions is None or entry.log_partition in log_partitions
-    ]
+    found, chosen = _published(table, root)
     schema = chosen.schema if columns is None else pa.schema([chosen.schema.field(name) for name in columns])
-    return (
-        pa.concat_tables([part.select(schema.names).cast(schema) for part in parts]) if parts else schema.empty_table()
-    )
+    parts = []
+    for entry in found.of(chosen.name):
+        if log_partitions is None or entry.log_partition in log_partitions:
+            with found.place.files(chosen.name).open_input_file(_whole(found, entry)) as file:
+                part = pq.read_table(
+                    file, columns=None if columns is None else list(columns), filters=where, schema=chosen.schema
+                )
+            parts.append(part.select(schema.names).cast(schema))
+    return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def damages(root: Path | str) -> list[str]:
+def damages(root: Root) -> list[str]:
     """One message for each file whose content is not what was published; empty if there is none."""
-    base = Path(root)
+    snapshot = published(root)
     found = []
-    for entry in published(base).files:
+    for entry in snapshot.files:
+        name = f"{entry.table}/{entry.path}"
         try:
-            with _whole(base, entry).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
-                    found.append(f"{entry.path}: the content has changed")
+            path = _whole(snapshot, entry)
+            with snapshot.place.files(entry.table).open_input_stream(path) as file:
+                digest = hashlib.sha256()
+                while data := file.read(CHUNK_BYTES):
+                    digest.update(data)
+            if digest.hexdigest()[:DIGEST_DIGITS] != entry.digest:
+                found.append(f"{name}: the content has changed")
         except DamagedStore as error:
             found.append(str(error))
     return found
 
 
-def _whole(base: Path, entry: FileEntry) -> Path:
-    path = base / entry.path
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError as error:
-        raise DamagedStore(f"{entry.path}: the file is gone") from error
-    if size != entry.bytes:
-        raise DamagedStore(f"{entry.path}: {size} bytes, {entry.bytes} were published")
-    return path
-
-
 class Published:
-    """The tables of a folder, read in batches, so that a report or an export need not hold a table in memory."""
+    """What a run published, read in batches, so that a report or an export need not hold a table in memory."""
 
-    def __init__(self, root: Path | str) -> None:
-        """Raises NothingPublished, DamagedStore."""
-        self._root = Path(root)
-        self.manifest = published(root)
+    def __init__(self, root: Root) -> None:
+        """Raises as `published` does."""
+        self.snapshot = published(root)
 
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Rows in the table's order; nothing for a table without rows. Raises NothingPublished, DamagedStore."""
-        chosen = catalog_table(name)
-        schema = chosen.schema
-        if chosen.name not in self.manifest.tables:
-            raise NothingPublished(f"table {chosen.name} is not published in {self._root}; make it first")
-        for entry in self.manifest.of(chosen.name):
-            with pq.ParquetFile(_whole(self._root, entry)) as file:
-                for batch in file.iter_batches(columns=list(columns)):
-                    yield batch.select(list(columns)).cast(pa.schema([schema.field(one) for one in columns]))
+        found, chosen = _published(name, self.snapshot)
+        schema = pa.schema([chosen.schema.field(one) for one in columns])
+        for entry in found.of(chosen.name):
+            with found.place.files(chosen.name).open_input_file(_whole(found, entry)) as source:
+                file = pq.ParquetFile(source)
+                present = [one for one in columns if one in file.schema_arrow.names]
+                for batch in file.iter_batches(columns=present):
+                    yield _filled(batch, schema)
+
+    def rows_of(self, name: str, log_partition: int) -> Iterator[pa.Table]:
+        """All columns of one log partition's rows, in order, a file at a time."""
+        schema = catalog_table(name).schema
+        for entry in self.snapshot.of(name):
+            if entry.log_partition == log_partition:
+                with self.snapshot.place.files(name).open_input_file(_whole(self.snapshot, entry)) as source:
+                    yield pq.read_table(source, schema=schema).cast(schema)
+
+
+def _filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = batch.schema.names
+    arrays = [
+        batch.column(one.name).cast(one.type) if one.name in names else pa.nulls(batch.num_rows, one.type)
+        for one in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _published(table: str, root: Root) -> tuple[Snapshot, Table]:
+    chosen, found = catalog_table(table), published(root)
+    if chosen.name not in found.tables:
+        raise NothingPublished(f"table {chosen.name} is not published in {found.place}; make it first")
+    return found, chosen
+
+
+@lru_cache(maxsize=256)
+def _files(where: Place, name: str, version: int, cluster: str) -> tuple[FileEntry, ...]:
+    """A version's files never change."""
+    table = delta.opened(where, name, version)
+    if table is None:
+        raise DamagedStore(f"table {name} in {where} is gone")
+    return delta.live(table, name, cluster)
+
+
+def _whole(found: Snapshot, entry: FileEntry) -> str:
+    """The file's path, once it is known to be there as it was published."""
+    info = found.place.files(entry.table).get_file_info(entry.path)
+    name = f"{entry.table}/{entry.path}"
+    if info.type == fs.FileType.NotFound:
+        raise DamagedStore(
+            f"{name}: the file is gone; if run {found.number} is not the newest one, it may have expired while it was "
+            "read: hold a run with `muster pipeline lease`"
+        )
+    if info.size != entry.bytes:
+        raise DamagedStore(f"{name}: {info.size} bytes, {entry.bytes} were published")
+    return entry.path

@@ -1,8 +1,8 @@
 """Rows to Parquet files whose bytes depend on the rows alone.
 
 Rows are buffered and written in groups of exactly ROW_GROUP_ROWS. A file gets its final name, which contains the hash
-of its content, only when it is complete and durable. So a run that dies leaves only drafts, a second run writes the
-same names with the same bytes, and a run with other results never changes files that a published manifest names.
+of its content, only when it is complete and durable. So a run that dies leaves only drafts and files that no version of
+a table names. In a store of objects a file is made on this machine's disk and sent as a whole.
 
 Numbers are delta-encoded, strings use a dictionary. Parquet's default, a dictionary for every column, hashes every
 offset and time of a log although nearly all differ: twice the CPU and up to twenty times the bytes (measured).
@@ -10,6 +10,8 @@ offset and time of a log although nearly all differ: twice the CPU and up to twe
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,27 +20,37 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from muster_pipeline.store.durable import sync_folder
+from muster_pipeline.store.files import FileEntry, file_name, folder, statistics
 from muster_pipeline.store.limits import CLOSING_THREADS, FILE_ROWS, ROW_GROUP_ROWS
-from muster_pipeline.store.manifest import FileEntry, sync_folder
+from muster_pipeline.store.place import Place
 from muster_pipeline.tables.catalog import table as catalog_table
 
-DATA: Final = "data"
 DRAFT_SUFFIX: Final = ".draft"
 
 
 class TableWriter:
-    """Writes one table's rows of one log partition. `attempt` keeps the drafts of several attempts apart."""
+    """Writes one table's rows of one log partition of a cluster.
 
-    def __init__(self, root: Path, table: str, log_partition: int, attempt: str) -> None:
-        self._root = root
+    `attempt` keeps the drafts of several attempts apart, `token` the files of several runs.
+    """
+
+    def __init__(
+        self, place: Place, table: str, cluster: str, log_partition: int, attempt: str, token: str, first: int = 0
+    ) -> None:
+        """`first`: the place of the first file in its log partition."""
+        self._place = place
         self._table = catalog_table(table)
         self._log_partition = log_partition
         self._attempt = attempt
-        self._folder = root / DATA / self._table.stored_as / (f"p{log_partition:05}" if log_partition >= 0 else "all")
+        self._token = token
+        self._first = first
+        self._folder = folder(cluster, log_partition)
         self._unwritten: list[pa.Table] = []
         self._unwritten_rows = 0
         self._draft: Path | None = None
         self._parquet: pq.ParquetWriter | None = None
+        self._footer: list[Any] = []
         self._file_rows = 0
         self._done: list[FileEntry] = []
 
@@ -74,13 +86,26 @@ class TableWriter:
 
     def _group(self, rows: pa.Table) -> None:
         if self._parquet is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._draft = self._folder / f"{len(self._done):04}-{self._attempt}{DRAFT_SUFFIX}"
-            self._parquet = pq.ParquetWriter(self._draft, self._table.schema, **encodings(self._table.schema))
+            self._draft = self._drafted()
+            self._footer = []
+            self._parquet = pq.ParquetWriter(
+                self._draft, self._table.schema, metadata_collector=self._footer, **encodings(self._table.schema)
+            )
         self._parquet.write_table(_compact(rows), row_group_size=ROW_GROUP_ROWS)
         self._file_rows += rows.num_rows
         if self._file_rows >= FILE_ROWS:
             self._end_file()
+
+    def _drafted(self) -> Path:
+        name = f"{len(self._done):04}-{self._attempt}{DRAFT_SUFFIX}"
+        local = self._place.local
+        if local is None:
+            handle, path = tempfile.mkstemp(DRAFT_SUFFIX, "muster-")
+            os.close(handle)
+            return Path(path)
+        target = local / self._table.name / self._folder
+        target.mkdir(parents=True, exist_ok=True)
+        return target / name
 
     def _end_file(self) -> None:
         if self._parquet is None or self._draft is None:
@@ -90,20 +115,30 @@ class TableWriter:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())
         size = self._draft.stat().st_size
-        final = self._folder / f"{len(self._done):04}-{digest[:16]}.parquet"
-        self._draft.replace(final)
-        sync_folder(self._folder)
+        path = f"{self._folder}/{file_name(self._first + len(self._done), digest, self._token)}"
+        self._give_name(self._draft, path)
         self._done.append(
             FileEntry(
                 table=self._table.name,
                 log_partition=self._log_partition,
-                path=final.relative_to(self._root).as_posix(),
+                path=path,
                 rows=self._file_rows,
                 bytes=size,
-                sha256=digest,
+                statistics=statistics(self._footer[0], self._table.schema),
             )
         )
         self._parquet, self._draft, self._file_rows = None, None, 0
+
+    def _give_name(self, draft: Path, path: str) -> None:
+        local = self._place.local
+        if local is not None:
+            final = local / self._table.name / path
+            draft.replace(final)
+            sync_folder(final.parent)
+            return
+        with draft.open("rb") as source, self._place.files(self._table.name).open_output_stream(path) as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        draft.unlink()
 
 
 def close_all(writers: Iterable[TableWriter]) -> tuple[FileEntry, ...]:

@@ -1,8 +1,6 @@
 """Every table by name: its layer, schema and the order of its rows. The store reads and writes these and no others.
 
-A table is renamed over two releases. The first one answers to both names and still stores the table under the old name,
-because the release before it must be able to go on with the same folder; it reads folders that store the new name. The
-second one stores the new name and forgets the old one.
+A table that was renamed answers to its old name too, for one release.
 """
 
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ from muster_pipeline.schemas import gold, silver
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
 from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.schemas.runs import RUNS
 from muster_pipeline.tables.errors import UnknownTable
 
 
@@ -28,12 +27,7 @@ class Table:
     schema: pa.Schema
     order: str
     renamed_from: str | None = None
-    """The name of the release before, under which this release still stores the table."""
-
-    @property
-    def stored_as(self) -> str:
-        """Its name in the manifest and its folder under `data/`."""
-        return self.renamed_from or self.name
+    """The name of the release before."""
 
     @property
     def comment(self) -> str:
@@ -65,6 +59,7 @@ _TABLES = (
     Table(name="stalls", layer="gold", schema=gold.STALLS, order="ended_log_offset; open ones last"),
     Table(name="balance", layer="gold", schema=gold.BALANCE, order="log_offset"),
     Table(name="expiry", layer="gold", schema=gold.EXPIRY, order="first appearance of the key in the log"),
+    Table(name="runs", layer="runs", schema=RUNS, order="at_ms; not by log partition"),
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
@@ -74,8 +69,10 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Old name -> name of the tables that were renamed in this release."""
 
+RUNS_TABLE: Final = "runs"
+"""The table that says which versions of the others belong together; no run makes it."""
 BRONZE: Final = tuple(name for name, table in TABLES.items() if table.layer == "bronze")
-DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer != "bronze")
+DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer in ("silver", "gold"))
 
 
 def current(name: str) -> str:

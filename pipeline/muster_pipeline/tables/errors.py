@@ -10,11 +10,11 @@ class UnknownTable(TablesError):
 
 
 class NothingPublished(TablesError):
-    """The folder has no manifest: nothing was ever published there."""
+    """Nothing was ever published there, or nothing of that cluster or run."""
 
 
 class DamagedStore(TablesError):
-    """Manifest or data files are not what was published."""
+    """Data files or tables are not what was published."""
 
 
 class LimitReached(TablesError):
@@ -23,3 +23,23 @@ class LimitReached(TablesError):
 
 class BadInput(TablesError):
     """A given file or setting cannot be used."""
+
+
+class OldFolder(TablesError):
+    """The folder's tables are of release 0.1, which kept a list of files instead of Delta tables."""
+
+
+class RunExpired(TablesError):
+    """The run was published, and its files are kept no more."""
+
+
+class NotShared(TablesError):
+    """What the executors wrote cannot be read by the driver."""
+
+
+class StoreBusy(TablesError):
+    """Another run of the same cluster writes into the same folder, or has just published there."""
+
+
+class StoreFailed(TablesError):
+    """The store did not do what was asked: not reachable, no right, no space."""

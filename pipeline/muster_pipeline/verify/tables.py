@@ -1,25 +1,28 @@
 """I3 and I4: two sets of published tables hold the same rows. I3 asks for equal bytes, I4 for equal rows."""
 
-from pathlib import Path
-
 from muster_pipeline.store import reader
+from muster_pipeline.store.reader import Root
 from muster_pipeline.tables.catalog import DERIVED
 from muster_pipeline.verify.assignments import moves_counted, one_owner
 from muster_pipeline.verify.bronze import bytes_conserved, offsets_once
 from muster_pipeline.verify.finding import Finding, Verdict, verdict
 
 
-def same_bytes(left: Path | str, right: Path | str) -> Verdict:
+def same_bytes(left: Root, right: Root) -> Verdict:
     """I3: two runs over the same input published the same files."""
-    files = [{(one.path, one.sha256) for one in reader.published(root).files} for root in (left, right)]
-    only = sorted(files[0] ^ files[1])
-    findings = [Finding(invariant="I3", where=path, what="not the same in both runs") for path, _ in only]
+    files = [{one.content for one in reader.published(root).files} for root in (left, right)]
+    only = sorted({(table, log_partition) for table, log_partition, *_ in files[0] ^ files[1]})
+    findings = [
+        Finding(invariant="I3", where=f"table {table}, log partition {number}", what="not the same in both runs")
+        for table, number in only
+    ]
     return verdict("I3", len(files[0] | files[1]), findings)
 
 
-def same_rows(stream: Path | str, batch: Path | str) -> Verdict:
+def same_rows(stream: Root, batch: Root) -> Verdict:
     """I4: silver and gold of a stream equal those of a batch over the same offsets."""
     findings = []
+    stream, batch = reader.published(stream), reader.published(batch)
     for name in DERIVED:
         one, other = reader.read(name, stream), reader.read(name, batch)
         if not one.equals(other):
@@ -28,13 +31,14 @@ def same_rows(stream: Path | str, batch: Path | str) -> Verdict:
     return verdict("I4", len(DERIVED), findings)
 
 
-def check(root: Path | str) -> tuple[Verdict, ...]:
+def check(root: Root) -> tuple[Verdict, ...]:
     """I1, I2, I5 and I6 of published tables, and that their files are what was published (reported as I3).
 
     Raises NothingPublished, DamagedStore when a table that a check needs cannot be read at all.
     """
-    damaged = [Finding(invariant="I3", where=str(root), what=text) for text in reader.damages(root)]
-    verdicts = [verdict("I3", len(reader.published(root).files), damaged)]
+    root = reader.published(root)
+    damaged = [Finding(invariant="I3", where=str(root.place), what=text) for text in reader.damages(root)]
+    verdicts = [verdict("I3", len(root.files), damaged)]
     if damaged:
         return tuple(verdicts)
     quarantine, files = reader.read("quarantine", root), reader.read("files", root)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from muster_coordinator.groups.assignors.registry import ASSIGNORS, assignor
 from muster_pipeline.schemas.columns import optional, required, schema
 from muster_pipeline.schemas.history import LOWER_BOUND, historic
 from muster_pipeline.store import reader
+from muster_pipeline.store.reader import Root
 from muster_pipeline.whatif.history import History, histories
 from muster_pipeline.whatif.replay import Outcome, recorded, replay
 
@@ -61,7 +61,7 @@ SUMMARY: Final = schema(
 
 
 def compare(
-    root: Path | str,
+    root: Root,
     groups: Sequence[str] | None = None,
     assignors: Sequence[str] = tuple(ASSIGNORS),
     partition_counts: Mapping[str, int] | None = None,
@@ -90,7 +90,7 @@ def compare(
     return pa.Table.from_pylist([asdict(one) for one in found], schema=OUTCOMES)
 
 
-def skipped(root: Path | str, groups: Sequence[str] | None = None) -> dict[str, int]:
+def skipped(root: Root, groups: Sequence[str] | None = None) -> dict[str, int]:
     """Generations of each group that cannot be replayed."""
     where = None if groups is None else pc.field("group_id").isin(list(groups))
     found = histories(reader.read("memberships", root, where=where), reader.read("assignments", root, where=where))

@@ -20,6 +20,7 @@ from muster_pipeline.cli import reporting
 from muster_pipeline.cli.running import Run, build_shown
 from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.job.live import LiveInput
+from muster_pipeline.store.place import place
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify import tables as invariants
 from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ class Demo:
     def ingest(self, spark: SparkSession, run: Run, source: Any, tables: Path, log_ends: pa.Table) -> None:
         self.say(f"into {tables}")
         build_shown(
-            Run(tables=tables, settings=run.settings, log_ends=None, master=run.master), spark, source, log_ends
+            Run(tables=place(tables), settings=run.settings, log_ends=None, master=run.master), spark, source, log_ends
         )
 
     def check(self, text: str, wrong: list[str]) -> None:

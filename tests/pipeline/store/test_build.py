@@ -5,19 +5,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
 import pyspark
 import pytest
+from deltalake import DeltaTable
 from muster_pipeline import store
 from muster_pipeline.job import distribute, submit
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, SegmentInput
 from muster_pipeline.job.stage import Stage
-from muster_pipeline.store.keeping import StoreBusy, orphans, prune, writing
+from muster_pipeline.store.place import place
+from muster_pipeline.store.publish import writing
 from muster_pipeline.tables.catalog import DERIVED
-from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished
+from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished, StoreBusy
 from muster_pipeline.transforms.settings import FoldSettings
 from pyspark.sql import SparkSession
 
@@ -43,10 +46,24 @@ def plain(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def content(root: Path) -> dict[str, bytes]:
-    """Every published byte, the manifest's included."""
-    named = [root / "manifest.json", *(root / entry.path for entry in store.published(root).files)]
-    return {str(path.relative_to(root)): path.read_bytes() for path in named}
+def content(root: Path, run: int | None = None) -> dict[Any, Any]:
+    """Every published byte, and what the run was made of; without what differs between equal runs: names and times."""
+    found = store.published(root, run=run)
+    told = {
+        (entry.table, entry.log_partition, entry.number): (root / entry.table / entry.path).read_bytes()
+        for entry in found.files
+    }
+    return {**told, "settings": found.settings, "input": found.input, "tables": found.tables}
+
+
+def unnamed(root: Path) -> list[Path]:
+    """Data files that no version of a table has."""
+    named = {root / entry.table / entry.path for entry in store.published(root).files}
+    runs = {Path(name) for name in DeltaTable(str(root / "runs")).file_uris()}
+    found = (
+        path for path in root.rglob("*") if path.suffix in (".parquet", ".draft") and "_delta_log" not in path.parts
+    )
+    return sorted(set(found) - named - runs)
 
 
 @pytest.mark.pipeline
@@ -61,8 +78,8 @@ def test_two_local_threads_of_spark_give_the_bytes_of_a_plain_process(
     assert 0 < built.worker_rss_bytes_max < WORKER_RSS_MAX
     again = build(spark, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
     assert content(tmp_path) == content(plain), "a re-run changes nothing"
-    assert again.manifest == built.manifest
-    assert orphans(tmp_path) == []
+    assert again.snapshot.identity() == built.snapshot.identity()
+    assert again.snapshot.number == built.snapshot.number + 1
 
 
 def spark_home(folder: Path) -> Path:
@@ -104,7 +121,7 @@ def test_spark_submit_gives_the_same_bytes(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_plan_of_the_stage_has_no_exchange(spark: SparkSession, log: Path, tmp_path: Path) -> None:
-    task = Stage(input=SegmentInput.listed(str(log), "c"), root=str(tmp_path), settings=SETTINGS)
+    task = Stage(input=SegmentInput.listed(str(log), "c"), place=place(tmp_path), settings=SETTINGS, token="t")
     frame = distribute.frame(spark, task, distribute.ordered(task))
     plan = distribute.plan(frame)
     assert "MapInArrow" in plan
@@ -115,7 +132,7 @@ def test_the_plan_of_the_stage_has_no_exchange(spark: SparkSession, log: Path, t
 
 def test_duckdb_and_polars_read_every_file_as_arrow_does(plain: Path) -> None:
     for name in store.published(plain).tables:
-        paths = [str(path) for path in store.files(name, plain)]
+        paths = store.files(name, plain)
         if paths:
             rows = store.read(name, plain).to_pylist()
             assert duckdb.read_parquet(paths, hive_partitioning=False).to_arrow_table().to_pylist() == rows, name
@@ -126,7 +143,7 @@ def test_duckdb_and_polars_read_every_file_as_arrow_does(plain: Path) -> None:
 @pytest.mark.timeout(600)
 def test_spark_reads_every_file_as_arrow_does(spark: SparkSession, plain: Path) -> None:
     for name in store.published(plain).tables:
-        paths = [str(path) for path in store.files(name, plain)]
+        paths = store.files(name, plain)
         if paths:
             found = spark.read.parquet(*paths).toArrow().to_pylist()
             assert sorted(found, key=str) == sorted(store.read(name, plain).to_pylist(), key=str), name
@@ -134,10 +151,11 @@ def test_spark_reads_every_file_as_arrow_does(spark: SparkSession, plain: Path) 
 
 def test_gold_made_from_bronze_is_gold_made_from_the_log(plain: Path, tmp_path: Path) -> None:
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
-    build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
+    build(None, BronzeInput.published(tmp_path), tmp_path, SETTINGS)
     before, after = store.published(plain), store.published(tmp_path)
-    assert after.files == before.files
-    assert after.run["input"]["kind"] == "bronze"
+    assert [one.content for one in after.files] == [one.content for one in before.files]
+    assert after.input["kind"] == "bronze"
+    assert after.made_of == before.input
     assert {entry.table for entry in after.files} & set(DERIVED)
 
 
@@ -155,7 +173,7 @@ def test_samples_of_log_ends_are_kept_for_the_next_run(log: Path, tmp_path: Path
     build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS, log_ends=samples)
     first = store.read("lag", tmp_path)
     assert "exact" in first["quality"].to_pylist()
-    build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
+    build(None, BronzeInput.published(tmp_path), tmp_path, SETTINGS)
     assert store.read("lag", tmp_path).equals(first)
     assert store.read("log_end_offsets", tmp_path).equals(samples)
 
@@ -168,9 +186,6 @@ def test_what_fails_leaves_what_was_published(log: Path, plain: Path, tmp_path: 
     with pytest.raises(Exception, match="gone since it was listed"):
         build(None, source, tmp_path / "out", FoldSettings(cluster="c", stall_min_ms=1))
     assert content(tmp_path / "out") == content(plain)
-    prune(tmp_path / "out")
-    assert orphans(tmp_path / "out") == []
-    assert content(tmp_path / "out") == content(plain), "prune removes nothing that is published"
 
 
 def test_a_killed_run_leaves_nothing_readable(log: Path, tmp_path: Path) -> None:
@@ -180,27 +195,27 @@ def test_a_killed_run_leaves_nothing_readable(log: Path, tmp_path: Path) -> None
         "from muster_pipeline.job import build as job\n"
         "from muster_pipeline.job.inputs import SegmentInput\n"
         "from muster_pipeline.transforms.settings import FoldSettings\n"
-        "job.manifests.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "job.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "job.build(None, SegmentInput.listed(sys.argv[1], 'c'), sys.argv[2], FoldSettings(cluster='c'))\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(log), str(tmp_path)], check=False, capture_output=True)
     assert done.returncode == -9, done.stderr
-    assert orphans(tmp_path)
+    assert list(tmp_path.rglob("*.parquet"))
     with pytest.raises(NothingPublished):
         store.read("commits", tmp_path)
     build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
-    assert orphans(tmp_path) == [], "the second run wrote the same names"
+    assert unnamed(tmp_path), "what the dead run wrote stays until it is a day old"
 
 
 def test_one_writer_at_a_time(log: Path, tmp_path: Path) -> None:
-    with writing(tmp_path), pytest.raises(StoreBusy):
+    with writing(place(tmp_path), "c"), pytest.raises(StoreBusy):
         build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
 
 
 def test_a_changed_or_missing_file_is_told(plain: Path, tmp_path: Path) -> None:
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
     assert store.damages(tmp_path) == []
-    path = store.files("commits", tmp_path)[0]
+    path = Path(store.files("commits", tmp_path)[0])
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

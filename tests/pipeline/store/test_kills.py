@@ -1,12 +1,14 @@
-"""SIGKILL of the driver and of a Python worker, at three points each: what is readable is what was published before, or
-all of what is published now; the next run is whole."""
+"""SIGKILL of the driver at every step of a publication, and of a Python worker at three points: what is readable is
+what was published before, or all of what is published now; the next run is whole."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from muster_pipeline import store
@@ -27,20 +29,22 @@ PROGRAM = """
 import os, signal, sys
 from muster_pipeline.job import build as job, stage
 from muster_pipeline.job.inputs import SegmentInput
-from muster_pipeline.store import manifest
+from muster_pipeline.store import delta
 from muster_pipeline.transforms.settings import FoldSettings
 def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 {point}
 job.build(None, SegmentInput.listed(sys.argv[1], 'c'), sys.argv[2], FoldSettings(cluster='c'))
 """
+AT_STEP = "delta.step = lambda what: dies() if what == {!r} or what.startswith({!r} + ' ') else None"
 POINTS = {
     "while a task writes": ("stage.files = dies", False),
-    "between the files and their manifest": ("manifest.publish = dies", False),
-    "right after the manifest was renamed": (
-        "sync = manifest.sync_folder; manifest.sync_folder = lambda at: dies() if at.name == 'out' else sync(at)",
-        True,
-    ),
+    "before the first commit": (AT_STEP.format("files checked", "-"), False),
+    "when one table is committed": (AT_STEP.format("-", "commits"), False),
+    "when the last of all tables is committed": (AT_STEP.format("tables committed", "-"), False),
+    "before runs names them": (AT_STEP.format("row written", "-"), False),
+    "right after it did": (AT_STEP.format("-", "runs"), True),
+    "at the end": (AT_STEP.format("published", "-"), True),
 }
 
 
@@ -51,21 +55,32 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tables(log: Path, root: Path, settings: FoldSettings) -> dict[str, bytes]:
+def tables(log: Path, root: Path, settings: FoldSettings) -> dict[Any, Any]:
     build(None, SegmentInput.listed(str(log), "c"), root, settings)
     return content(root)
 
 
+@pytest.fixture(scope="module")
+def known(log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Any, Any], dict[Any, Any]]:
+    """A folder of the run before, what it holds, and what the next run makes."""
+    root = tmp_path_factory.mktemp("known")
+    before = tables(log, root / "before", BEFORE)
+    return root / "before", before, tables(log, root / "whole", NOW)
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_a_killed_driver(point: str, log: Path, tmp_path: Path) -> None:
-    whole = tables(log, tmp_path / "whole", NOW)
-    before = tables(log, tmp_path / "out", BEFORE)
-    assert before["manifest.json"] != whole["manifest.json"]
+def test_a_killed_driver(
+    point: str, log: Path, known: tuple[Path, dict[Any, Any], dict[Any, Any]], tmp_path: Path
+) -> None:
+    folder, before, whole = known
+    shutil.copytree(folder, tmp_path / "out")
+    assert before != whole
     change, is_published = POINTS[point]
     command = [sys.executable, "-c", PROGRAM.format(point=change), str(log), str(tmp_path / "out")]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert content(tmp_path / "out") == (whole if is_published else before)
+    assert content(tmp_path / "out", run=1) == before, "the run before stays readable"
     assert store.damages(tmp_path / "out") == []
     assert tables(log, tmp_path / "out", NOW) == whole
 

@@ -16,7 +16,6 @@ from muster_pipeline.job.live import LiveInput
 from muster_pipeline.job.truncation import Epochs, truncated
 from muster_pipeline.sources.cluster import EARLIEST, EpochEnd, Fetched
 from muster_pipeline.sources.errors import OffsetGone
-from muster_pipeline.store.keeping import Sweeper, orphans
 from muster_pipeline.tables.errors import BadInput
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify.tables import check, same_rows
@@ -160,7 +159,7 @@ def test_nothing_new_is_nothing_to_read(batch: Path, tmp_path: Path) -> None:
 def test_gold_made_anew_does_not_lose_the_place(batch: Path, tmp_path: Path) -> None:
     follow(tmp_path, [5])
     for _ in range(2):
-        build(None, BronzeInput(root=str(tmp_path)), tmp_path, FoldSettings(cluster="c", stall_min_ms=7))
+        build(None, BronzeInput.published(tmp_path), tmp_path, FoldSettings(cluster="c", stall_min_ms=7))
     follow(tmp_path, [COUNT])
     assert content(tmp_path) == content(batch)
 
@@ -181,8 +180,8 @@ def test_what_is_not_the_same_log_is_refused(tmp_path: Path) -> None:
     follow(tmp_path / "live", [5])
     with pytest.raises(OffsetGone, match="was created again; give another folder"):
         LiveInput.onward("b", "c", str(tmp_path / "live"), connect=Cluster(5, "another-id"))
-    with pytest.raises(BadInput, match="are of cluster c, not d"):
-        LiveInput.onward("b", "d", str(tmp_path / "live"), connect=Cluster(5))
+    other = LiveInput.onward("b", "d", str(tmp_path / "live"), connect=Cluster(5))
+    assert other.known is None, "another cluster in the same folder is read from its own start"
     logfolder.make(tmp_path / "log")
     build(None, SegmentInput.listed(str(tmp_path / "log"), "c"), tmp_path / "files", SETTINGS)
     with pytest.raises(BadInput, match="were made from segments"):
@@ -275,17 +274,3 @@ def test_two_logs_agree_up_to_their_last_common_record(common: list[int], mine: 
         assert shared == []
     else:
         assert cut == ({0: len(shared)} if mine else {})
-
-
-def test_replaced_files_stay_for_those_who_still_read_them(tmp_path: Path) -> None:
-    follow(tmp_path, [3])
-    sweeper = Sweeper(tmp_path, grace_s=600)
-    assert sweeper.sweep(0.0) == 0
-    follow(tmp_path, [COUNT])
-    replaced = len(orphans(tmp_path))
-    assert replaced > 0
-    assert sweeper.sweep(100.0) == 0
-    assert sweeper.sweep(699.0) == 0
-    assert sweeper.sweep(700.0) == replaced
-    assert orphans(tmp_path) == []
-    assert all(one.holds for one in check(tmp_path))

@@ -73,7 +73,7 @@ def test_equal_and_different_runs_are_told_apart(root: Path, tmp_path: Path) -> 
     build(None, SegmentInput.listed(str(root.parent / "log"), "c"), tmp_path, FoldSettings(cluster="c"))
     assert same_bytes(root, tmp_path).holds
     assert same_rows(root, tmp_path).holds
-    build(None, BronzeInput(root=str(tmp_path)), tmp_path, FoldSettings(cluster="c", stall_min_ms=1))
+    build(None, BronzeInput.published(tmp_path), tmp_path, FoldSettings(cluster="c", stall_min_ms=1))
     assert not same_bytes(root, tmp_path).holds
     assert [finding.where for finding in same_rows(root, tmp_path).findings] == ["table stalls"]
 
