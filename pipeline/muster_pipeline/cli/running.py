@@ -78,6 +78,7 @@ class Run:
 
 def ingest(run: Run, source: Input, *, strict: bool) -> None:
     """Read all of `source` into all tables."""
+    refuse_unusable(run)
     samples = run.sampled()
     hole = absent(source)
     if hole is not None:
@@ -86,6 +87,14 @@ def ingest(run: Run, source: Input, *, strict: bool) -> None:
     with run.session() as spark:
         build_shown(run, spark, source, samples)
     end(run, strict=strict)
+
+
+def refuse_unusable(run: Run) -> None:
+    """Before Spark starts: a folder of release 0.1 (OldFolder), a store that does not answer (StoreFailed)."""
+    try:
+        reader.published(run.tables, run.settings.cluster)
+    except NothingPublished:
+        return
 
 
 def absent(source: Input) -> str | None:
@@ -109,6 +118,7 @@ def absent(source: Input) -> str | None:
 
 def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool) -> None:
     """Follow a cluster until SIGTERM or Ctrl-C; each round publishes whole tables."""
+    refuse_unusable(run)
     if run.log_ends != LIVE:
         run.sampled()  # before Spark starts: what cannot be read is refused at once
     check_java()

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from muster_pipeline import store
+from muster_pipeline.__main__ import app
+from muster_pipeline.cli.exits import Exit
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput
 from muster_pipeline.store import delta
@@ -17,7 +19,9 @@ from muster_pipeline.store.place import place
 from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished, OldFolder
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify.tables import check
+from typer.testing import CliRunner
 
+from tests.pipeline.store import logfolder
 from tests.pipeline.store.test_build import content
 
 PACKED = Path(__file__).parents[2] / "releases" / "7d8ab59" / "pipeline.tar.xz"
@@ -36,13 +40,17 @@ def old(packed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(packed, tmp_path / "tables"))
 
 
-def test_rows_and_the_streams_place_are_those_of_the_old_folder(old: Path) -> None:
+def test_rows_and_the_streams_place_are_those_of_the_old_folder(old: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    logfolder.make(log)
     told = json.loads((old / "manifest.json").read_text())
     with pytest.raises(OldFolder, match="muster pipeline migrate"):
         store.read("commits", old)
     cluster = told["run"]["settings"]["cluster"]
-    with pytest.raises(OldFolder):
-        build(None, BronzeInput.published(old), old, FoldSettings(cluster=cluster))
+    for command in (["ingest", "--segments", str(log)], ["stream", "--bootstrap", "127.0.0.1:1"]):
+        said = CliRunner().invoke(app, [*command, "--tables", str(old), "--cluster", cluster])
+        assert (said.exit_code, "muster pipeline migrate" in said.stderr) == (Exit.USAGE, True), said.output
+        assert "Spark" not in said.stderr
     found = migrate(place(old), 1, "t")
     assert (dict(found.settings), dict(found.input)) == (told["run"]["settings"], told["run"]["input"])
     assert found.input["ends"]
