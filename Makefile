@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -105,6 +105,10 @@ faults: setup
 # Brokers come and go, folders are replaced, whoever carries out a step of a move is killed; `make test` has a short form.
 changes: setup
 	MUSTER_CHANGES=whole $(PYTEST) tests/faults/test_changes.py -s
+
+# Copiers in transactions, 20 kills and more, until one hit each moment of an end; `make test` has a short form.
+transactions: setup
+	MUSTER_TRANSACTIONS=whole $(PYTEST) tests/faults/test_transactions.py -s
 
 # Each level of quotas holds a Java producer and a Java consumer for a minute; `make test` has a short form.
 quotas: setup

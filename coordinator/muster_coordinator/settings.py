@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from muster_coordinator import connection_settings, sasl_settings
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER, AdminKeys
+from muster_coordinator.cleaner_settings import CleanerKeys
 from muster_coordinator.connection_settings import QuotaKeys
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.controller.limits import RACK_CHARS_MAX
@@ -71,7 +72,6 @@ from muster_coordinator.setting_values import (
 )
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
-from muster_coordinator.topics.cleaning.limits import KEYS_MEMORY_MIN
 from muster_coordinator.transaction_settings import TransactionKeys
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -105,7 +105,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
+class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -297,8 +297,7 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
         "replica.selector.class",
         one_of("", RACK_AWARE_SELECTOR),
         "",
-        "Whom a consumer with `client.rack` reads from. Empty: the leader, and followers refuse. "
-        f"`{RACK_AWARE_SELECTOR}`: a follower in its rack (`broker.rack`), if there is one.",
+        f"Whom a consumer with `client.rack` reads from: the leader; `{RACK_AWARE_SELECTOR}`: its rack's follower.",
     )
     fetch_session_slots: int = _key(
         "max.incremental.fetch.session.cache.slots",
@@ -322,15 +321,6 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, PeerKeys, TlsKeys):
     retention_ms: int | None = _key("log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes.")
     retention_bytes: int = _key(
         "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
-    )
-    cleaner_backoff_ms: int = _key(
-        "log.cleaner.backoff.ms", integer(1), "15000", "Time between looks for logs to clean."
-    )
-    cleaner_keys_bytes: int = _key(
-        "log.cleaner.dedupe.buffer.size", integer(KEYS_MEMORY_MIN, 2**40), str(128 * MIB), "240 bytes a key of a round."
-    )
-    cleaner_rate: int = _key(
-        "log.cleaner.io.max.bytes.per.second", integer(1), str(16 * MIB), "What cleaning reads and writes, at most."
     )
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",

@@ -46,8 +46,17 @@ class Tools(NamedTuple):
     java: bool
 
 
-def run(servers: Servers, plan: Sequence[Fault], seed: int, tools: Tools, operations_min: int, say: Say) -> Result:
-    """`servers` run already. Ends every client that it starts."""
+def run(
+    servers: Servers,
+    plan: Sequence[Fault],
+    seed: int,
+    tools: Tools,
+    operations_min: int,
+    say: Say,
+    *,
+    pace_s: float = producers.PACE_S,
+) -> Result:
+    """`servers` run already. Ends every client that it starts. `pace_s`: of the producers, between two numbers."""
     topics = {registers.TOPIC: registers.PARTITIONS, members.TOPIC: members.PARTITIONS}
     servers.create_topics({**topics, producers.TOPIC: producers.PARTITIONS})
     began = time.monotonic()
@@ -58,9 +67,11 @@ def run(servers: Servers, plan: Sequence[Fault], seed: int, tools: Tools, operat
     with ExitStack() as stack:
         offsets = registers.RegisterLoad(servers.bootstrap, seed)
         stack.callback(offsets.ended.set)
-        sending: list[producers.Librdkafka | producers.Program] = [producers.Librdkafka(servers.bootstrap, (0, 1))]
+        sending: list[producers.Librdkafka | producers.Program] = [
+            producers.Librdkafka(servers.bootstrap, (0, 1), pace_s=pace_s)
+        ]
         if tools.java:
-            sending.append(producers.java(servers.bootstrap, (2, 3)))
+            sending.append(producers.java(servers.bootstrap, (2, 3), pace_s=pace_s))
         if tools.go is not None:
             sending.append(producers.franz_go(tools.go, servers.bootstrap, (4, 5)))
         for producer in sending:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.__main__ import tools
 from tests.faults.plan import draw
+from tests.faults.producers import PACE_S
 from tests.faults.run import run
 from tests.faults.sides import Muster
 from tests.machine_parts import give_up
@@ -26,7 +27,7 @@ def test_twelve_faults_break_no_promise_to_any_client(tmp_path: Path) -> None:
     there = tools()
     with Muster(tmp_path / "data") as servers:
         plan = draw(SEED, FAULTS, clocks=servers.clocks.preload is not None)
-        result = run(servers, plan, SEED, there, OPERATIONS, print)
+        result = run(servers, plan, SEED, there, OPERATIONS, print, pace_s=2 * PACE_S)
     print(result)
     assert result.found == []
     assert result.failed == 0, "a producer gave records up"

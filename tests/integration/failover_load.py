@@ -21,6 +21,9 @@ from tests.raw_group import NONE, RETRIABLE, Refused, commit, fetch, find_coordi
 
 JAVA = Path(__file__).parents[1] / "clients" / "members" / "java"
 RETRY_S = 0.05
+PAUSE_S = 0.04
+"""After a commit and its read: two dozen a second and group. What a load is there for is that something is always on
+its way when a server dies; ten times as many were most of the processor time of the tests with kills."""
 ASK_SECONDS_MAX = 20
 
 
@@ -80,7 +83,7 @@ class CommitLoad(Load):
                 since = now
                 self.acknowledged = self.tried
                 self.check_read(client)
-                self.ended.wait(0.01)
+                self.ended.wait(PAUSE_S)
             elif code in RETRIABLE:
                 client.close()
                 client = None

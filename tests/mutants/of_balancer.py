@@ -139,8 +139,8 @@ BALANCER_MUTANTS = (
     one(
         "ADR 49: an empty broker is named to clients",
         "api.cluster_view",
-        "or not self.alive(broker) or self._leaves(broker):\n",
-        "or not self.alive(broker):\n",
+        "or not self._lately(broker) or self._leaves(broker):\n",
+        "or not self._lately(broker):\n",
         "api.test_metadata.test_a_broker_that_is_to_leave_is_listed_until_it_is_empty",
     ),
     one(
