@@ -6,7 +6,7 @@ import pytest
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTransactionLog
-from muster_coordinator.controller.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.records.control import EndMarker, TransactionMarker
 from muster_coordinator.replica.partitions.surface import partition_of
@@ -382,6 +382,14 @@ def test_a_marker_is_written_where_this_broker_leads(version: int) -> None:
     assert [(part.partition_index, code(part.error_code)) for part in parts] == [(0, 0), (1, 6), (9, 3)]
     (written,) = made.surface.log_of("orders", 0).markers
     assert written == TransactionMarker(7, 2, EndMarker(False, 9), 2 if version >= 2 else 0)
+
+
+def test_no_marker_is_written_where_a_replica_of_an_earlier_release_may_be() -> None:
+    """Release 0.1 refuses a checkpoint whose producers have had one."""
+    made = With()
+    made.surface.feature_level = MEMBERS_LEVEL - 1
+    answer = made.ask(Api.WRITE_TXN_MARKERS, 1, **markers(1, [0]))
+    assert [int(p.error_code) for m in answer.markers for t in m.topics for p in t.partitions] == [35]
 
 
 def test_markers_need_a_right_to_the_cluster() -> None:

@@ -1,7 +1,8 @@
 """WriteTxnMarkers: the end of a transaction, written into partitions that this broker leads.
 
 Our own coordinators use the replicas' link. On a client's listener it needs CLUSTER_ACTION, or ALTER on the cluster, as
-in Kafka: it is how `kafka-transactions abort` ends a transaction that hangs.
+in Kafka: it is how `kafka-transactions abort` ends a transaction that hangs. In a cluster that may have replicas of an
+earlier release it is refused (35): they cannot read a checkpoint that knows of markers.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_few
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
 from muster_coordinator.records.control import EndMarker, TransactionMarker
 from muster_coordinator.wire.connection import Exchange
@@ -65,6 +67,9 @@ class WriteTxnMarkers:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
             if not doubt.parks(code, lambda: self._write(context, part, doubt, done)):
                 done(doubt.answer(code))
+            return
+        if image is None or image.feature_level < MEMBERS_LEVEL:
+            done(Code.UNSUPPORTED_VERSION)
             return
         log = surface.local_log(topic.partitions[part.partition].group)
         if log is None:
