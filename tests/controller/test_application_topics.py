@@ -37,13 +37,16 @@ COMPACTED = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_it_is_accepted(name: str) -> None:
-    assert validate_all(TAKEN[name], voters=3) is None
+    assert validate_all(TAKEN[name], voters=3, may_compact=True) is None
 
 
 @pytest.mark.parametrize("name", COMPACTED)
-def test_compacted_ones_are_accepted_or_refused_by_the_name_of_what_is_missing(name: str) -> None:
-    error = validate_all(COMPACTED[name], voters=3)
-    assert error is None or (error.startswith("cleanup.policy: ") and "compact" in error)
+def test_compacted_ones_are_accepted_from_feature_level_3_on_and_refused_by_name_before(name: str) -> None:
+    assert validate_all(COMPACTED[name], voters=3, may_compact=True) is None
+    error = validate_all(COMPACTED[name], voters=3, may_compact=False)
+    assert error is not None
+    assert error.startswith("cleanup.policy: ")
+    assert "compact" in error
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,6 @@ def test_compacted_ones_are_accepted_or_refused_by_the_name_of_what_is_missing(n
     ],
 )
 def test_what_has_no_meaning_here_is_refused_in_words(configs: dict[str, str], said: str) -> None:
-    error = validate_all(configs, voters=3)
+    error = validate_all(configs, voters=3, may_compact=True)
     assert error is not None
     assert said in error

@@ -249,7 +249,7 @@ def test_what_waits_is_told_when_the_connection_ends() -> None:
     [
         (17, 2),
         (36, 3),
-        (24, 0),
+        (24, 6),
         (68, 0),
         (33, 3),
         (66, 3),

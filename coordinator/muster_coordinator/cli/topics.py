@@ -13,6 +13,7 @@ import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.offsets import end_offsets, start_offsets
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
@@ -157,6 +158,7 @@ def alter(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Change configs of a topic, then add partitions to it. Configs that are not named stay as they are."""
+    require("this command", "cli")
     of_topic, client = _told_apart(settings, configs)
     twice = of_topic.keys() & set(removed or ())
     if twice:

@@ -29,6 +29,7 @@ from muster_coordinator.replica.multiraft.payloads import (
 )
 from muster_coordinator.replica.multiraft.raft_payload import RaftPacker, unpack_raft
 from muster_coordinator.replica.snapshots import install_payload as install
+from muster_coordinator.replica.transactions import transaction_payloads
 from muster_coordinator.storage.contract import RecoveryPoint
 
 u32 = st.integers(0, 2**32 - 1)
@@ -246,6 +247,10 @@ DECODERS = {
     Kind.CHUNK: install.decode_chunk,
     Kind.CHECK_ASK: install.decode_check_ask,
     Kind.CHECK: install.decode_check,
+    Kind.MARKERS: transaction_payloads.decode_markers,
+    Kind.MARKERS_RESULT: transaction_payloads.decode_markers_result,
+    Kind.VERIFY: transaction_payloads.decode_verify,
+    Kind.VERIFY_RESULT: transaction_payloads.decode_verify_result,
 }
 
 
