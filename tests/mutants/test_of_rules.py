@@ -60,6 +60,7 @@ def test_the_mutant_is_noticed(one: RuleMutant) -> None:
     assert apart(judge) == "noticed"
 
 
+@pytest.mark.timeout(300)  # every test that a mutant names, one after the other: 25 s on a quiet machine
 def test_the_product_as_it_is_is_not_accused() -> None:
     def judge() -> str:
         with mutated(UNBROKEN):
