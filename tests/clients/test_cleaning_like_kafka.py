@@ -17,7 +17,9 @@ from tests.kafka_broker import KafkaBroker
 from tests.records.made import split_batches
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.timeout(300)]
-START_MS = int(time.time() * 1_000) - 3_600_000
+AHEAD_MS = 60_000
+"""Of the clock: a segment that begins with a marker, whose time is the broker's, is rolled by the next record. Were the
+records behind the clock, none of them would be late enough to roll it."""
 STEP_MS = 100
 SEGMENT_MS = 1_000
 RETENTION_MS = 1_000_000_000
@@ -33,8 +35,9 @@ def produce(broker: KafkaBroker) -> None:
     ]
     transactional = Producer({**common, "transactional.id": "copier"})
     transactional.init_transactions()
+    start_ms = int(time.time() * 1_000) + AHEAD_MS
     for n in range(60):
-        at_ms = START_MS + n * STEP_MS
+        at_ms = start_ms + n * STEP_MS
         if n % 6 == 5:
             transactional.begin_transaction()
             for key in (n % 4, n % 7):
