@@ -392,6 +392,18 @@ def test_no_marker_is_written_where_a_replica_of_an_earlier_release_may_be() -> 
     assert [int(p.error_code) for m in answer.markers for t in m.topics for p in t.partitions] == [35]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "told"), [("producer_id", -1, 49), ("producer_id", -(2**63), 49), ("producer_epoch", -1, 47)]
+)
+def test_no_marker_is_written_for_what_is_no_producer(field: str, value: int, told: int) -> None:
+    made = With()
+    asked = markers(1, [0])
+    asked["markers"][0][field] = value
+    answer = made.ask(Api.WRITE_TXN_MARKERS, 1, **asked)
+    assert code(answer.markers[0].topics[0].partitions[0].error_code) == told
+    assert not made.surface.log_of("orders", 0).markers
+
+
 def test_markers_need_a_right_to_the_cluster() -> None:
     made = With(authorize=refusing(ResourceType.CLUSTER))
     answer = made.ask(Api.WRITE_TXN_MARKERS, 1, **markers(1, [0]))

@@ -72,6 +72,7 @@ class Copiers:
         self._names = [f"copier-{n}" for n in range(count)]
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()
+        self._watchers: list[threading.Thread] = []
         self._ended = False
         self.told: Counter[str] = Counter()
         self.words: list[str] = []
@@ -92,6 +93,8 @@ class Copiers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for watcher in self._watchers:
+            watcher.join(30)
 
     def _start(self, name: str) -> None:
         about = {"bootstrap": self._bootstrap, "name": name, "group": GROUP, "input": INPUT, "outputs": OUTPUTS}
@@ -100,7 +103,9 @@ class Copiers:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._running[name] = process
-        threading.Thread(target=self._watch, args=(name, process), daemon=True).start()
+        watcher = threading.Thread(target=self._watch, args=(name, process), daemon=True)
+        self._watchers.append(watcher)
+        watcher.start()
 
     def _watch(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -111,6 +116,9 @@ class Copiers:
                 if word not in ("committed", "aborted"):
                     self.words.append(f"{name}: {line.strip()}")
         process.wait()
+        process.stdout.close()
+        if process.stdin is not None:
+            process.stdin.close()
         with self._lock:
             if not self._ended and self._running.get(name) is process:
                 self.told["started again"] += 1

@@ -592,7 +592,7 @@ def ask_describe_transactions(world: World, version: int) -> None:
 
 
 def add_to_transaction(world: World, version: int, me: dict[str, Any]) -> int:
-    topics = [{"name": TOPIC, "partitions": [0]}]
+    topics = [{"name": TOPIC, "partitions": [1]}]  # an end is a record: those of partition 0 are counted
     if version >= 4:
         asked = [{**me, "verify_only": False, "topics": topics}]
         answer = world.ask("AddPartitionsToTxn", version, transactions=asked)
@@ -633,7 +633,7 @@ def ask_write_txn_markers(world: World, version: int) -> None:
         "producer_epoch": 0,
         "transaction_result": False,
         "coordinator_epoch": 0,
-        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        "topics": [{"name": TOPIC, "partition_indexes": [1]}],
         **more,
     }
     answer = world.ask("WriteTxnMarkers", version, markers=[marker])

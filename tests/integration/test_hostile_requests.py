@@ -19,7 +19,7 @@ from tests.raw_group import NONE, RETRIABLE, RawMember
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
-INPUTS = 6_000
+INPUTS = 7_200
 SEATS = 8
 DECODED_LEAST, LOGGED_LEAST = 0.5, 0.1
 ENOUGH = 150

@@ -49,8 +49,9 @@ class WriteTxnMarkers:
         doubt = Doubt(services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
         def begin(index: int, arrived: Callable[[Code], None]) -> None:
-            if denied is not Code.NONE:
-                arrived(denied)
+            code = _nobodys(parts[index].marker) if denied is Code.NONE else denied
+            if code is not Code.NONE:
+                arrived(code)
             else:
                 self._write(context, parts[index], doubt, arrived)
 
@@ -76,6 +77,13 @@ class WriteTxnMarkers:
             done(Code.NOT_LEADER_OR_FOLLOWER)
             return
         log.write_marker(part.marker, deadline_ms=context.deadline_ms, done=done)
+
+
+def _nobodys(marker: TransactionMarker) -> Code:
+    """Ids and epochs below 0 are no producer's: a batch that has one is not of a transaction, and cannot end any."""
+    if marker.producer_id < 0:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    return Code.INVALID_PRODUCER_EPOCH if marker.producer_epoch < 0 else Code.NONE
 
 
 def _marker(one: Value, version: int) -> TransactionMarker:
