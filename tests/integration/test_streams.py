@@ -51,6 +51,8 @@ class Instance:
         self._process.communicate()
 
     def close(self) -> None:
+        if self._process.returncode is not None:
+            return
         try:
             self._process.communicate(timeout=30)
         except subprocess.TimeoutExpired:

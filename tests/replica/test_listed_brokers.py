@@ -21,3 +21,16 @@ def test_a_dead_broker_is_listed_for_nine_seconds_and_again_when_it_is_back() ->
     assert seen.alive_lately(2)
     assert seen.alive_lately(0), "itself"
     assert not seen.alive_lately(7), "never seen"
+
+
+def test_a_replica_that_was_just_started_says_of_nobody_that_he_is_gone() -> None:
+    """A client that asks it at once takes whoever is missing for decommissioned."""
+    cluster = SimCluster(World(12))
+    cluster.start()
+    cluster.kill(1)
+    cluster.net.isolate(1)
+    node = cluster.restart(1)
+    assert not node.alive(0)
+    assert node.alive_lately(0)
+    cluster.world.run_for(limits.BROKER_LISTED_MS + 100)
+    assert not node.alive_lately(0), "it had time to find it"

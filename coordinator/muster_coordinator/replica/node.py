@@ -84,6 +84,9 @@ class Node:
         self.failure: BaseException | None = None
         self._broke_ms: dict[BrokerId, int | None] = {}
         """When the last link to a peer was given up, None while it is not; one entry for each broker id ever met."""
+        self._started_ms = loop.monotonic_ms()
+        """Until it has had time to link, whoever is registered counts as met: a replica that was just started would tell
+        its clients otherwise that all others are gone."""
         self._early = EarlyLeaders()
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -237,10 +240,10 @@ class Node:
         return broker == self.broker or self._net.is_up(broker)
 
     def alive_lately(self, broker: BrokerId) -> bool:
-        if self.alive(broker) or broker not in self._broke_ms:
-            return self.alive(broker)
-        broke_ms = self._broke_ms[broker]
-        return broke_ms is None or self.loop.monotonic_ms() - broke_ms < limits.BROKER_LISTED_MS
+        broke_ms = self._broke_ms.get(broker, self._started_ms)
+        if broke_ms is None or self.alive(broker):
+            return True
+        return self.loop.monotonic_ms() - broke_ms < limits.BROKER_LISTED_MS
 
     def link_told(self, peer: BrokerId, *, is_up: bool) -> None:
         """A link to a peer is up, or was given up."""

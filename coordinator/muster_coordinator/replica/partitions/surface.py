@@ -168,7 +168,8 @@ class Surface(Protocol):
         """Self, or a peer whose link is up."""
 
     def alive_lately(self, broker: BrokerId) -> bool:
-        """Alive, or its link broke less than `limits.BROKER_LISTED_MS` ago: clients are still told its address."""
+        """Alive, or its link broke, or this replica started, less than `limits.BROKER_LISTED_MS` ago: clients are told
+        its address if it is registered."""
 
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         """Call once a leader of `group` is known or `wait_ms` passed (decision 18)."""
