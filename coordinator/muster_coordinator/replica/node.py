@@ -85,8 +85,8 @@ class Node:
         self._broke_ms: dict[BrokerId, int | None] = {}
         """When the last link to a peer was given up, None while it is not; one entry for each broker id ever met."""
         self._started_ms = loop.monotonic_ms()
-        """Until it has had time to link, whoever is registered counts as met: a replica that was just started would tell
-        its clients otherwise that all others are gone."""
+        """Until it has had time to link, whoever is registered counts as met: otherwise a replica that was just started
+        would tell its clients that all others are gone."""
         self._early = EarlyLeaders()
 
     # -- life ------------------------------------------------------------------------------------------------------
