@@ -8,6 +8,7 @@ from muster_coordinator.cli import balance
 from muster_coordinator.cli.exits import Exit
 
 from tests.cli.test_cluster_status import replicas, token
+from tests.cluster import wait_until
 
 __all__ = ["replicas", "token"]
 MOVE = {"topic": "orders", "partition": 3, "replicas": [1, 4, 2], "copies": True, "reason": "broker 0 is to leave"}
@@ -102,15 +103,17 @@ def test_who_waits_is_told_what_is_to_go_and_when_it_has_left(run, replicas, mon
     brokers = replicas[0].answers["/v1/status"]["brokers"]
 
     def leave() -> None:
+        """Once it has been asked what is to go: on a slow machine that is late."""
+        wait_until("the balancer was asked", lambda: "/v1/balancer" in replicas[1].got, 25)
         for one in replicas:
             one.answers["/v1/status"]["brokers"] = brokers[:1]
 
-    timer = threading.Timer(0.5, leave)
-    timer.start()
+    leaves = threading.Thread(target=leave)
+    leaves.start()
     try:
         ran = run("decommission", "1", "--wait", "30")
     finally:
-        timer.join()
+        leaves.join()
     assert (ran.code, ran.err) == (Exit.OK, "muster: moving, 2 moves to go\n")
     assert ran.out.splitlines()[-1] == "broker 1 has left; end its process and remove its data folder"
 

@@ -62,10 +62,13 @@ class Replica:
         self.posted: list[tuple[str, dict]] = []
         self.post_answers: list[tuple[int, dict]] = []
         """What the next POSTs are answered."""
+        self.got: list[str] = []
+        """Paths of the GETs so far."""
         replica = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                replica.got.append(self.path)
                 allowed = self.headers["Authorization"] == f"Bearer {TOKEN}"
                 body = json.dumps(replica.answers.get(self.path, {}) if allowed else {"error": "unauthorized"}).encode()
                 self.send_response(200 if allowed else 401)

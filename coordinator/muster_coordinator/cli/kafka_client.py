@@ -75,6 +75,11 @@ def _typed(text: str, default: object, key: str, source: str) -> bool | int | st
     return text
 
 
+def _was_refused(error: Untyped) -> bool:
+    """Nobody listened at the address: nothing was sent."""
+    return type(error).__name__ == "KafkaConnectionError" and "ECONNREFUSED" in str(error)
+
+
 class KafkaSide:
     """One cluster, queried through an admin client that is created on first use."""
 
@@ -107,12 +112,17 @@ class KafkaSide:
             time.sleep(RETRY_PAUSE_S)
 
     def change(self, command: Callable[[Untyped], Answer], what: str) -> Answer:
-        """Run `command(admin)` once. Raises CliError."""
-        try:
-            return command(self._client(time.monotonic() + self.timeout_s))
-        except self.kafka.errors.KafkaError as error:
-            self._drop()
-            raise self.sentence(error, what) from error
+        """Run `command(admin)` once, and again only where nothing was sent: kafka-python asks any broker of the list,
+        also one that died a moment ago. Raises CliError."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return command(self._client(deadline))
+            except self.kafka.errors.KafkaError as error:
+                self._drop()
+                if not _was_refused(error) or time.monotonic() >= deadline:
+                    raise self.sentence(error, what) from error
+            time.sleep(RETRY_PAUSE_S)
 
     def sentence(self, error: Untyped, what: str) -> CliError:
         """A kafka-python error as an error for the user."""
