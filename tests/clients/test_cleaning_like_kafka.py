@@ -13,6 +13,7 @@ from muster_coordinator.topics.cleaning.batches import LastOfProducer
 from muster_coordinator.topics.cleaning.rounds import Round
 from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 
+from tests.cluster import wait_until
 from tests.kafka_broker import KafkaBroker
 from tests.records.made import split_batches
 
@@ -129,10 +130,7 @@ def test_what_stays_is_what_stays_in_a_real_kafka(tmp_path: Path) -> None:
         compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, "t", incremental_configs=[compact])
         admin.incremental_alter_configs([resource])[resource].result(30)
-        deadline = time.monotonic() + 120
-        while not cleaned_to(broker.data) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        end = cleaned_to(broker.data)
+        end = wait_until("Kafka has cleaned it", lambda: cleaned_to(broker.data), 120, 0.2)
         after = batches_of(folder)
     assert 0 < end <= parse_header(before[-1]).next_offset
     aborted, producers = history(before)

@@ -12,7 +12,14 @@ from collections.abc import Callable
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests import kafka_tools
@@ -134,7 +141,7 @@ def stable_offset(server: Server, group: str, topic: str) -> int | None:
     future = admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=5)[group]
     try:
         (row,) = future.result(READ_S_MAX).topic_partitions
-    except Exception:  # noqa: BLE001 - a time-out is how librdkafka says that it was asked to come again
+    except KafkaException:  # a time-out is how librdkafka says that it was asked to come again
         return None
     return None if row.error is not None else row.offset
 

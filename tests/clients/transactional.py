@@ -12,9 +12,12 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
+from aiokafka.errors import IllegalOperation
+from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka import TopicPartition as KpPartition
+from kafka.errors import KafkaError as KafkaPythonError
 from kafka.structs import OffsetAndMetadata
 from typing_extensions import override
 
@@ -128,7 +131,7 @@ class KafkaPython(Transactional):
     def _do(call: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return call(*arguments, **named)
-        except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+        except KafkaPythonError as error:
             raise Failed(repr(error)) from None
 
     @override
@@ -182,7 +185,7 @@ class Aiokafka(Transactional):
         future = asyncio.run_coroutine_threadsafe(what, self._loop)
         try:
             return future.result(ANSWER_S_MAX)
-        except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+        except (AioError, IllegalOperation, TimeoutError) as error:
             raise Failed(repr(error)) from None
 
     @override

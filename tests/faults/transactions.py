@@ -34,6 +34,8 @@ LOG, OFFSETS = "__transaction_state", "__consumer_offsets"
 LOG_PARTITIONS = 50
 """Of both of them: the default of Kafka and of Muster."""
 BEGINNERS = 8
+HOLD_S, REST_S = (0.05, 1.5), (0.2, 1.0)
+"""How long a killed server is away, and how long everybody is let alone after it is back: drawn, as in `plan`."""
 PARTITIONS = 3
 COPIERS = 3
 READ_S_MAX = 120
@@ -397,7 +399,7 @@ def hurt(servers: Servers, copiers: Copiers, rand: Random, number: int) -> str:
     if broker is None:
         return f"{what}: nobody just now"
     servers.kill(broker)
-    time.sleep(rand.uniform(0.05, 1.5))
+    time.sleep(rand.uniform(*HOLD_S))
     servers.restart(broker)
     servers.wait_whole()
     return f"{what}: broker {broker}"
@@ -417,7 +419,7 @@ def run(
         while done < kills or (done < kills_max and not all(found_windows(servers.bootstrap)[w] for w in WINDOWS)):
             say(f"{done + 1}: {hurt(servers, copiers, rand, done)}; {dict(copiers.told)}")
             done += 1
-            time.sleep(rand.uniform(0.2, 1.0))
+            time.sleep(rand.uniform(*REST_S))
         beginner.ended.set()
         beginner.join()
         ends_wanted = dict.fromkeys(range(PARTITIONS), per_partition)
