@@ -71,6 +71,7 @@ class Librdkafka(Transactional):
                 "transactional.id": name,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
+                "metadata.recovery.strategy": "none",  # docs/clients.md, "When every broker a client knows is gone"
                 "log_level": 0,
             }
         )

@@ -423,9 +423,12 @@ def run(
         beginner.ended.set()
         beginner.join()
         ends_wanted = dict.fromkeys(range(PARTITIONS), per_partition)
-        wait_until("all is copied", lambda: committed(servers.bootstrap) == ends_wanted, END_S_MAX, 0.5)
-        for word in copiers.words:
-            say(word)
+        try:
+            wait_until("all is copied", lambda: committed(servers.bootstrap) == ends_wanted, END_S_MAX, 0.5)
+        finally:
+            say(f"committed: {committed(servers.bootstrap)}; {dict(copiers.told)}")
+            for word in copiers.words:
+                say(word)
         told = copiers.told
     wanted = Counter(f"{p}:{n}" for p in range(PARTITIONS) for n in range(per_partition))
     got = Counter(v for p in range(PARTITIONS) for v in values(servers.bootstrap, OUTPUTS, p))
