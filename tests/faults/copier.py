@@ -52,7 +52,7 @@ class Copier:
                 "transactional.id": settings["name"],
                 "transaction.timeout.ms": 20_000,
                 "linger.ms": 0,
-                # Its default forgets every broker when the only one it has a connection to dies; then librdkafka 2.12 to
+                # Its default forgets every broker when the only one it has a connection to dies; librdkafka 2.12 to
                 # 2.16 ask for ever for the group coordinator they forgot (issue 5511), whoever the brokers are.
                 "metadata.recovery.strategy": "none",
                 "log_level": 0,
