@@ -11,7 +11,9 @@ from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire.codecs import HOT
-from muster_coordinator.wire.connection import Connection, Exchange, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import all_fields
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 

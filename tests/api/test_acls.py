@@ -18,7 +18,7 @@ from muster_coordinator.events import AUDITED, WOULD_BE_DENIED, Event
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.security import limits
 from muster_coordinator.security.acl import Acl
-from muster_coordinator.wire.connection import State
+from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, VERSIONS, Api
 from typing_extensions import override
 

@@ -16,7 +16,7 @@ from muster_coordinator.security.oauth import INVALID_TOKEN, Keys, TokenJudge
 from muster_coordinator.security.scram import ScramMechanism, credential_of, salted_password
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire import limits
-from muster_coordinator.wire.connection import State
+from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface

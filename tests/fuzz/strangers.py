@@ -13,7 +13,8 @@ from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.security.oauth import TokenJudge
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire import limits
-from muster_coordinator.wire.connection import Connection, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface

@@ -25,7 +25,8 @@ from muster_coordinator.ids import CONTROLLER_GROUP
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.security.quota_entities import QuotaEntity
 from muster_coordinator.security.session import ListenerSasl, SaslSession
-from muster_coordinator.wire.connection import Connection, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 from muster_coordinator.wire.versions import Api

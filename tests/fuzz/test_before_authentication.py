@@ -14,7 +14,7 @@ from muster_coordinator.links.frames import FrameSplitter, frame_header
 from muster_coordinator.links.handshake import Handshake, decode_handshake, encode_handshake
 from muster_coordinator.links.peer_auth import NONCE_BYTES, PROOF_BYTES, Method
 from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello
-from muster_coordinator.wire.connection import State
+from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.versions import Api
 
 from tests.fuzz.campaign import rss_bytes

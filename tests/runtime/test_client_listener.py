@@ -17,7 +17,7 @@ from muster_coordinator.runtime.clients import ClientListener, _Arrival, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.wire import limits as wire_limits
-from muster_coordinator.wire.connection import NO_ANSWER, Exchange
+from muster_coordinator.wire.exchange import NO_ANSWER, Exchange
 from muster_coordinator.wire.versions import Api
 
 from tests.made_settings import client_limits

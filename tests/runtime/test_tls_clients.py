@@ -20,7 +20,7 @@ from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth, TlsConfig
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.versions import Api
 
 from tests.certificates import DAY, Authority, tls_config

@@ -34,7 +34,8 @@ from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots import damage, repair
 from muster_coordinator.replica.snapshots.install import GIVEN_UP, NOT_AS_WRITTEN
-from muster_coordinator.wire.connection import Connection, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
 
 from tests.made_settings import api_settings, node_settings, shard_config
 from tests.sim.disk import PowerLoss, SimDisk

@@ -12,7 +12,9 @@ from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB, PROPOSAL_TIMEOUT_MS
 from muster_coordinator.wire import limits
-from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.wire.kio_entities import decode_answer, encode_request

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from muster_coordinator.context import RequestContext
 from muster_coordinator.wire import limits
-from muster_coordinator.wire.connection import Connection, Exchange, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.versions import Api
 

@@ -11,7 +11,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
 from muster_coordinator.wire import limits
-from muster_coordinator.wire.connection import Connection, Exchange
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.wire.frames import frames_of

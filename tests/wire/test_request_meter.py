@@ -14,7 +14,8 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.wire import limits
 from muster_coordinator.wire.answer_errors import errors_in
-from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.exchange import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.request_meter import BOUNDS, RequestMeter
 from muster_coordinator.wire.versions import VERSIONS, Api
 

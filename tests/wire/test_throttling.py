@@ -10,7 +10,9 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import Event
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.quotas.client_quotas import Kind
-from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange, State
+from muster_coordinator.wire.connection import Connection
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import route_of
 from muster_coordinator.wire.schema import schema, zero_of

@@ -24,7 +24,7 @@ from muster_coordinator.security.limits import (
     ACLS_OF_A_COMMAND_MAX,
     ACLS_OF_A_REQUEST_MAX,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _NO_AUTHORIZER = "No Authorizer is configured."

@@ -27,7 +27,7 @@ from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)

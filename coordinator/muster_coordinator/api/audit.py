@@ -15,7 +15,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.events import AUDITED, Event, Tell
 from muster_coordinator.wire.answer_errors import errors_in
-from muster_coordinator.wire.connection import CLOSE
+from muster_coordinator.wire.exchange import CLOSE
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import Api
 

@@ -24,7 +24,7 @@ from muster_coordinator.groups.requests import (
     PartitionCommit,
     TopicCommit,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _COMMIT_IDS_SINCE = 10

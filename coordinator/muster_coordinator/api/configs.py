@@ -26,7 +26,7 @@ from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 TOPIC, BROKER, _LOGGER, _METRICS, GROUP = 2, 4, 8, 16, 32

@@ -17,7 +17,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.api.transaction_logs import TRANSACTIONS, TransactionLogs
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _KEYS_SINCE = 4

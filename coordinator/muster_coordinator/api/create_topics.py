@@ -33,7 +33,7 @@ from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import Mutations
 

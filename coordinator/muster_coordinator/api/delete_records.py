@@ -12,7 +12,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.topic_configs import items
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import OffsetResult
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _HIGH_WATERMARK = -1

@@ -10,7 +10,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Partition
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import Code
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _BROKERS, _CONTROLLERS = 1, 2

@@ -17,7 +17,7 @@ from muster_coordinator.groups.requests import (
     ListGroups,
     ListGroupsAnswer,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _UNKNOWN_IS_ERROR_SINCE = 6

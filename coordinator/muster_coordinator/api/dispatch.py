@@ -56,7 +56,7 @@ from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.ports import Rand
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.oauth import TokenJudge
-from muster_coordinator.wire.connection import CLOSE, Exchange
+from muster_coordinator.wire.exchange import CLOSE, Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling

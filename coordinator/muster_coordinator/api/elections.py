@@ -15,7 +15,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Partition
 from muster_coordinator.errors import Code
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _PREFERRED, _UNCLEAN = 0, 1

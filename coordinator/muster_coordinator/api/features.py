@@ -21,7 +21,7 @@ from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.transitions import transition
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 FEATURE = "muster.feature.level"

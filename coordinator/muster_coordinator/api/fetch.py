@@ -28,7 +28,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.ports import Timer
 from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 

@@ -13,7 +13,7 @@ from muster_coordinator.groups.requests import (
     LeaveGroupAnswer,
     Leaver,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _MEMBERS_SINCE = 3

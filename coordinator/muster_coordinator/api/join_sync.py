@@ -6,7 +6,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import JoinGroup, SyncGroup, refusal
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 
 _PROTOCOL_REQUIRED_SINCE = 5
 

@@ -26,7 +26,7 @@ from muster_coordinator.controller.image import EMPTY_ID, Partition, Topic
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _ALLOWED_SINCE = 4

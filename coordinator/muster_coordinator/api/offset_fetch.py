@@ -23,7 +23,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import FetchedOffset, GroupAnswer, OffsetFetch, OffsetFetchAnswer, TopicIds
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
 
 _IDS_SINCE, _GROUP_ERROR_SINCE = 10, 2

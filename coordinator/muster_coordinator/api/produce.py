@@ -28,7 +28,7 @@ from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.topics.machine import ProduceResult
-from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Exchange
+from muster_coordinator.wire.exchange import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.schema import Value
 
 _BY_ID_SINCE, _ZSTD_SINCE = 13, 7

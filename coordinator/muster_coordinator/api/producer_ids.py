@@ -6,7 +6,7 @@ from muster_coordinator.api.transactions import Coordinators, coordinator_code
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.transactions.requests import Answer, Expected, InitProducer
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _NONE = -1

@@ -12,7 +12,7 @@ from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.replica.multiraft.status import GroupStatus
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _TOPIC, _PARTITION = "__cluster_metadata", 0

@@ -24,7 +24,7 @@ from muster_coordinator.security.quota_entities import (
     entity_of,
     quota_error,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _EXACT, _DEFAULT, _SPECIFIED = range(3)

@@ -26,7 +26,7 @@ from muster_coordinator.controller.moves import move_partition
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _OF_THE_IMAGE = ABSENT | {

@@ -30,7 +30,7 @@ from muster_coordinator.security.outcome import Accepted, Challenge, KeyMissing,
 from muster_coordinator.security.plain import PlainServer
 from muster_coordinator.security.scram import ScramCredential, ScramMechanism, ScramServer, Shape
 from muster_coordinator.security.session import OAUTHBEARER, PLAIN, Mechanism, Refusal, SaslSession, session_lifetime_ms
-from muster_coordinator.wire.connection import CLOSE, Exchange
+from muster_coordinator.wire.exchange import CLOSE, Exchange
 from muster_coordinator.wire.schema import Value
 
 SCRAM = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}

@@ -36,7 +36,7 @@ from muster_coordinator.security.scram import (
     salted_password_error,
     user_name_error,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 TWICE = "A user credential cannot be altered twice in the same request"

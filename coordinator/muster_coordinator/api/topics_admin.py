@@ -19,7 +19,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, DeleteTopic
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
 from muster_coordinator.errors import ApiError, Code
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import Mutations
 

@@ -19,7 +19,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.states import BY_NAME, NAMES, State
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _DURATION_SINCE = 1

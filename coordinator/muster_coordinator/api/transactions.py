@@ -24,7 +24,7 @@ from muster_coordinator.transactions.requests import (
     Request,
 )
 from muster_coordinator.transactions.states import NAMES
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 FENCED_SINCE = 2

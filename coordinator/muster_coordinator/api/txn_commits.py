@@ -25,7 +25,7 @@ from muster_coordinator.groups.requests import (
     TopicCommit,
     TxnOffsetCommit,
 )
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _MEMBERS_SINCE, _ABORTABLE_SINCE, _ADDS_SINCE, _LOADING_SINCE = 3, 4, 5, 2

@@ -17,7 +17,7 @@ from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.records.transaction_log import TopicPartition
 from muster_coordinator.transactions.requests import AddPartitions, Answer, VerifyPartitions
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _BROKERS_SINCE = 4

@@ -17,7 +17,7 @@ from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _OF_THE_IMAGE = frozenset((Code.BROKER_ID_NOT_REGISTERED, Code.POLICY_VIOLATION, Code.UNSUPPORTED_VERSION))

@@ -16,7 +16,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
 from muster_coordinator.records.control import EndMarker, TransactionMarker
-from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
 _VERSION_SINCE = 2

@@ -42,7 +42,9 @@ from muster_coordinator.security.addresses import java_address
 from muster_coordinator.security.principal_mapping import PrincipalRules
 from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.codecs import preload
-from muster_coordinator.wire.connection import ANONYMOUS, Connection, Handle, State
+from muster_coordinator.wire.connection import ANONYMOUS, Connection
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import Handle
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import DEFAULT_WINDOWS, NOBODY_THROTTLED, Throttling

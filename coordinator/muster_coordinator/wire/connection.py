@@ -19,10 +19,6 @@ does not do: sockets, timers, logging (`runtime.clients`), or the meaning of req
 import struct
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
-from typing import NamedTuple
-
-from typing_extensions import override
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError, ends_process
@@ -31,7 +27,10 @@ from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, PROPOSAL_TIME
 from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire import limits
+from muster_coordinator.wire.bare_messages import BARE_MESSAGES, Token
 from muster_coordinator.wire.codecs import BAD_BYTES
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import CLOSE, Exchange, Handle, Held, Work
 from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
 from muster_coordinator.wire.heap_budget import Frame
@@ -39,270 +38,22 @@ from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, Repeated
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
-from muster_coordinator.wire.throttling import EMPTY_FETCH, NOBODY_THROTTLED, UNBOUNDED, Mutations, Throttling, Use
+from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
 from muster_coordinator.wire.versions import ADVERTISED, BEFORE_AUTHENTICATION, LARGE_FRAMES, Api
 
 ANONYMOUS = "User:ANONYMOUS"
 _UNPACK_SIZE = struct.Struct(">i").unpack_from
 _UNPACK_SIZE_AND_API = struct.Struct(">ih").unpack_from
-_PACK_SIZE_INTO = struct.Struct(">i").pack_into
 _SIZE_BYTES = 4
 _PEEK_BYTES = 6
 _TLS_RECORD = 0x1603
 """How a TLS handshake begins; no frame is as large."""
 
 
-class State(Enum):
-    """Life phases of a connection."""
-
-    UNAUTHENTICATED = "unauthenticated"
-    READY = "ready"
-    FAILED = "failed"
-    """Bytes were no request, a handler asked to close, or a bug was met: close once the ready answers are written."""
-    CLOSED = "closed"
-
-
-class _Sentinel:
-    """An answer that is not sent as bytes."""
-
-
-NO_ANSWER = _Sentinel()
-"""The request gets no response frame (Produce with acks=0)."""
-CLOSE = _Sentinel()
-"""Close the connection: the API's answer has no way to refuse."""
-
-
-class Held:
-    """Memory of an unanswered request. It counts until nothing refers to this any more: a handler that has dropped its
-    exchange, whether it answered or not, has let go of the request as well."""
-
-    __slots__ = ("_meter", "bytes")
-
-    def __init__(self, meter: RequestMeter, held_bytes: int) -> None:
-        self._meter = meter
-        self.bytes = held_bytes
-        meter.held_bytes += held_bytes
-
-    def __del__(self) -> None:
-        self._meter.held_bytes -= self.bytes
-
-
-class Exchange:
-    """One request's place in line. Handlers get it as `reply` and call it once, with the answer."""
-
-    __slots__ = (
-        "_answered", "_began_ns", "_cancel", "_connection", "_correlation", "_followed", "ends", "frame", "held",
-        "route", "work",
-    )  # fmt: skip
-
-    def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
-        self._connection = connection
-        self._began_ns = began_ns
-        self.route = route
-        self._correlation = correlation
-        self._cancel: Callable[[], None] | None = None
-        self._followed: Callable[[], None] | None = None
-        self._answered: Callable[[Value], None] | None = None
-        self.work: _Work | None = None
-        """None: no quota counts this request."""
-        self.held: Held | None = None
-        """None for a small request, and once the answer has left the line."""
-        self.frame: bytearray | _Sentinel | None = None
-        self.ends = ""
-        """Why the connection is closed once the answer is written; "": it is not."""
-
-    def mutations(self, *, strict: bool) -> Mutations:
-        """What this request creates and deletes is to be taken from here (`wire.throttling`)."""
-        work = self.work
-        if work is None:
-            return UNBOUNDED
-        work.mutations = self._connection.throttling.mutations(work.context, strict=strict)
-        return work.mutations
-
-    @property
-    def sasl(self) -> SaslSession | None:
-        """How the connection authenticates; None: its listener asks nobody."""
-        return self._connection.sasl
-
-    def authenticated(self, principal: str, session_ends_ms: int | None) -> None:
-        """The client is this user for the requests that are read from now on."""
-        self._connection.authenticated(principal, session_ends_ms)
-
-    def tokens_follow(self) -> None:
-        """The client's next frames are bare messages, until it is authenticated (SaslHandshake v0)."""
-        self._connection.tokens = True
-
-    def last(self, answer: Value, why: str) -> None:
-        """Answer, and close the connection then. A bare message has no answer that refuses."""
-        self.ends = why
-        self(CLOSE if self.route is TOKEN_ROUTE else answer)
-
-    def __call__(self, answer: Value) -> None:
-        """Answer in the shape that the API's encoder takes, NO_ANSWER or CLOSE. Harmless on a closed connection."""
-        assert self.frame is None, "a request is answered once"
-        self._cancel = None
-        if self._answered is not None:
-            self._answered(answer)
-        if self._followed is not None:
-            self._followed = None
-            self._connection.patient -= 1
-        meter = self._connection.meter
-        if self.work is not None:
-            self.work.encoding(meter.now_ns())
-        if self._connection.state is State.CLOSED:
-            self._drop()
-            return
-        if isinstance(answer, _Sentinel):
-            self.frame = answer
-            if self.work is not None and answer is NO_ANSWER:
-                self._throttle(self.work, None, answer)
-        else:
-            route = self.route
-            try:
-                frame = route.start_answer(self._correlation)
-                route.encode(frame, answer)
-                if self.work is not None:
-                    frame = self._throttle(self.work, frame, answer)
-                _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
-                self.frame = frame
-            except Exception as error:
-                if ends_process(error):
-                    raise
-                # What the request did is durable and stays; only this client does not learn of it.
-                self._connection.contain("an answer could not be written", route.api, route.version, error)
-                self.frame = CLOSE
-            try:
-                for code in route.errors(answer):
-                    if code:
-                        meter.note_error(route.api, code)
-            except Exception as error:
-                if ends_process(error):
-                    raise
-                # The answer itself is sound and is sent.
-                self._connection.contain("an answer's errors could not be counted", route.api, route.version, error)
-        meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
-        self._connection.answered()
-
-    def _drop(self) -> None:
-        """Nobody hears the answer. Who does not wait for answers is held to its quotas as well."""
-        self.frame = NO_ANSWER
-        self.held = None
-        if self.work is not None:
-            self._charge(self.work, 0, timed=True)
-
-    def _throttle(self, work: "_Work", frame: bytearray | None, answer: Value) -> bytearray:
-        """Count what the request has taken, and mute the connection if that is more than its client's quota. Returns
-        the answer to send; `frame` is None if there is none."""
-        route = self.route
-        timed = frame is not None
-        frame = frame if frame is not None else bytearray()
-        throttle_ms = self._charge(work, len(frame), timed=timed)
-        if not throttle_ms:
-            return frame
-        self._connection.mute(throttle_ms)
-        if not frame:
-            return frame
-        if route.api == Api.FETCH:
-            answer, frame = EMPTY_FETCH, route.start_answer(self._correlation)
-            route.encode(frame, answer)
-        return route.throttled(frame, self._correlation, answer, throttle_ms)
-
-    def _charge(self, work: "_Work", answer_bytes: int, *, timed: bool) -> int:
-        """Returns for how long the client is to be throttled."""
-        connection = self._connection
-        spent_ns = work.spent_ns(connection.meter.now_ns()) if timed else None
-        return connection.throttling.throttle_ms(
-            Use(work.context, work.request_bytes, answer_bytes, spent_ns, work.mutations)
-        )
-
-    def on_answer(self, call: Callable[[Value], None]) -> None:
-        """Register `call` for the answer, before it is written, also if the client is gone by then. It may complete the
-        answer, and must not call the exchange."""
-        self._answered = call
-
-    def on_close(self, call: Callable[[], None]) -> None:
-        """Register `call` for the case that the connection ends before the answer."""
-        self._cancel = call
-
-    def on_followed(self, call: Callable[[], None]) -> None:
-        """Register `call` for the case that a request of another API queues up after this one, whose answer it waits
-        for.
-
-        A request of the same API does not count: a client that pipelines long polls wants each to wait its full time.
-        """
-        assert self._followed is None
-        self._followed = call
-        self._connection.patient += 1
-
-    def hurry(self, api: int) -> None:
-        """A request of `api` has queued up after this one."""
-        if self._followed is not None and api != self.route.api:
-            self._followed()
-
-    def cancel(self) -> None:
-        """The connection has ended: make the call that `on_close` registered."""
-        call, self._cancel = self._cancel, None
-        if call is not None:
-            call()
-
-
-class _Work:
-    """What a request takes of its client's quotas."""
-
-    __slots__ = ("_began_ns", "_spent_ns", "context", "mutations", "request_bytes")
-
-    def __init__(self, context: RequestContext, request_bytes: int, began_ns: int) -> None:
-        self.context = context
-        self.request_bytes = request_bytes
-        self._began_ns: int | None = began_ns
-        """When the loop's thread began to work for it; None: it does something else now."""
-        self._spent_ns = 0
-        self.mutations: Mutations | None = None
-
-    def handed_on(self, now_ns: int) -> None:
-        """The handler has returned."""
-        if self._began_ns is not None:
-            self._spent_ns += now_ns - self._began_ns
-            self._began_ns = None
-
-    def encoding(self, now_ns: int) -> None:
-        """The answer is there: in the handler's own turn, or later."""
-        if self._began_ns is None:
-            self._began_ns = now_ns
-
-    def spent_ns(self, now_ns: int) -> int:
-        return self._spent_ns + (0 if self._began_ns is None else now_ns - self._began_ns)
-
-
-Handle = Callable[[RequestContext, Value, Exchange], None]
-"""Handles a decoded request; calls the exchange now or later, on the same thread."""
-
-
 _UNREAD = RequestMeter(lambda: 0)
 """For connections without a meter; its numbers are never read."""
 
 
-class Token(NamedTuple):
-    """A bare message, in the form of a SaslAuthenticate request."""
-
-    auth_bytes: bytes
-
-
-class _TokenRoute(Route):
-    """Of bare messages: an answer is its message and its length."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(Api.SASL_AUTHENTICATE, 0)
-        self.encode = lambda out, answer: out.extend(answer["auth_bytes"])
-
-    @override
-    def start_answer(self, correlation: int) -> bytearray:
-        return bytearray(_SIZE_BYTES)
-
-
-TOKEN_ROUTE: Route = _TokenRoute()
 NEVER_MS = 2**63
 
 
@@ -613,7 +364,7 @@ class Connection:
         self._line.append(exchange)
         try:
             if counted_from_ns is not None:
-                self._count_work(context, request, exchange, _Work(context, stop - pos, counted_from_ns))
+                self._count_work(context, request, exchange, Work(context, stop - pos, counted_from_ns))
             else:
                 self._handle(context, request, exchange)
         except Exception as error:
@@ -628,7 +379,7 @@ class Connection:
         counted = self.state is State.READY and self.throttling.counts(api)
         return self.meter.now_ns() if counted else None
 
-    def _count_work(self, context: RequestContext, request: Value, exchange: Exchange, work: _Work) -> None:
+    def _count_work(self, context: RequestContext, request: Value, exchange: Exchange, work: Work) -> None:
         """Handle a request of which quotas count what it takes."""
         exchange.work = work
         self._handle(context, request, exchange)
@@ -659,7 +410,7 @@ class Connection:
             deadline_ms=self.last_request_ms + PROPOSAL_TIMEOUT_MS,
         )
         self.meter.in_flight += 1
-        exchange = Exchange(self, TOKEN_ROUTE, 0, self.meter.now_ns())
+        exchange = Exchange(self, BARE_MESSAGES, 0, self.meter.now_ns())
         self._line.append(exchange)
         try:
             self._handle(context, Token(message), exchange)
