@@ -15,6 +15,7 @@ from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.schemas.runs import RUNS
+from muster_pipeline.schemas.status import PARTITION_STATUS
 from muster_pipeline.tables.errors import UnknownTable
 
 
@@ -59,6 +60,12 @@ _TABLES = (
     Table(name="stalls", layer="gold", schema=gold.STALLS, order="ended_log_offset; open ones last"),
     Table(name="balance", layer="gold", schema=gold.BALANCE, order="log_offset"),
     Table(name="expiry", layer="gold", schema=gold.EXPIRY, order="first appearance of the key in the log"),
+    Table(
+        name="partition_status",
+        layer="gold",
+        schema=PARTITION_STATUS,
+        order="first appearance of the key in the log",
+    ),
     Table(name="runs", layer="runs", schema=RUNS, order="at_ms; not by log partition"),
 )
 

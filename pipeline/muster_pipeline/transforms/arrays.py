@@ -9,6 +9,7 @@ import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 NONE: Final = -(1 << 63)
 """In state arrays: no value. No Kafka offset or time is that small."""

@@ -21,6 +21,7 @@ from muster_pipeline.transforms import limits, stalls
 from muster_pipeline.transforms.arrays import NONE, Ints, ints
 from muster_pipeline.transforms.classic_groups import ClassicFold
 from muster_pipeline.transforms.clock import Clock, Read, Wrong, minutes, with_clock
+from muster_pipeline.transforms.commit_window import CommitWindow
 from muster_pipeline.transforms.commits import CommitFold, Effects
 from muster_pipeline.transforms.consumer_groups import ConsumerFold
 from muster_pipeline.transforms.expiry import UNKNOWN, GroupNow, classic_now, consumer_now, expiry_table
@@ -30,6 +31,7 @@ from muster_pipeline.transforms.key_state import KeyState
 from muster_pipeline.transforms.keys import KeyNumbers
 from muster_pipeline.transforms.lag import LagFold
 from muster_pipeline.transforms.log_end_offsets import LogEndSamples
+from muster_pipeline.transforms.partition_status import Known, status_table
 from muster_pipeline.transforms.rate import Groups, RateFold
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.transforms.topic_names import TopicNames
@@ -80,6 +82,7 @@ class PartitionFold:
         self._wrong = WrongTimes()
         self._lag = LagFold(log_ends, self._keys, self._wrong)
         self._stalls = stalls.StallFold(settings.stall_min_ms)
+        self._window = CommitWindow()
         self._rows = GroupRows(settings.cluster, log_partition)
         self._names = TopicNames()
         self._classic = ClassicFold(self._rows)
@@ -179,7 +182,8 @@ class PartitionFold:
             "commits": self._commits.finish(),
             **self._closed(self._rate.finish(), None),
             "stalls": self._stall_rows(found),
-            "expiry": self._expiry(groups),
+            "expiry": (expiry := self._expiry(groups)),
+            "partition_status": self._status(expiry, size),
         }
 
     def _measured(self, effects: Effects, log_offsets: Ints, clock_ms: Ints) -> dict[str, pa.Table]:
@@ -187,6 +191,7 @@ class PartitionFold:
         steps = self._state.steps(effects, size)
         groups = self._rate.feed(steps, log_offsets, clock_ms)
         found = self._stalls.feed(steps, size)
+        self._window.feed(steps, size)
         if self._clock.now_ms != NONE:
             self._lag.feed(steps, self._state.offset.ensure(size), self._clock.now_ms)
         self._state.absorb(effects, steps, size)
@@ -206,6 +211,18 @@ class PartitionFold:
         made = stalls.render(found, self._keys, self._log_ends, numbers, self._settings.cluster, self._log_partition)
         is_wrong = self._wrong.offsets.hold(found["started_at"]) | self._wrong.offsets.hold(found["ended_at"])
         return stalls.without_evidence(made, is_wrong) if is_wrong.any() else made
+
+    def _status(self, expiry: pa.Table, size: int) -> pa.Table:
+        """Of the rows of `expiry`, in their order."""
+        keys = np.flatnonzero(self._state.offset.ensure(size)[:size] != NONE)
+        known = Known(
+            expiry,
+            self._window.of(keys),
+            self._lag.sample_numbers(keys),
+            self._state.clock_ms.ensure(size)[keys],
+            self._stalls.moved_ms(keys),
+        )
+        return status_table(known, self._log_ends, self._wrong, self._clock.now_ms)
 
     def _expiry(self, groups: dict[str, GroupNow]) -> pa.Table:
         return expiry_table(

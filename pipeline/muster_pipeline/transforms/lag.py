@@ -118,6 +118,10 @@ class LagFold:
         """The key's topic partition among the samples."""
         return int(self._number_of.ensure(len(self._keys))[key])
 
+    def sample_numbers(self, keys: Ints) -> Ints:
+        """Of several keys."""
+        return self._number_of.ensure(len(self._keys))[keys]
+
     def _learn(self) -> None:
         """Learn the keys that are new since the last chunk."""
         number_of = self._number_of.ensure(len(self._keys))

@@ -3,7 +3,10 @@
 from typing import Final
 
 KEYS_MAX: Final = 1 << 22
-"""(group, topic, partition) keys in one log partition: about 120 bytes of state each. `AsOf` relies on 22 bits."""
+"""(group, topic, partition) keys in one log partition: about 360 bytes of state each. `AsOf` relies on 22 bits."""
+
+STATUS_SLOTS: Final = 10
+"""Slots of commits, and samples of log ends, that a partition's status is judged by: Burrow's `intervals`."""
 
 PENDING_COMMITS_MAX: Final = 1_000_000
 """Commits of open transactions in one log partition: pending until their markers."""

@@ -21,6 +21,7 @@ from muster_pipeline.transforms.wrong_times import WrongTimes
 _QUALITY: Final = {name: code for code, name in enumerate(LAG_QUALITIES)}
 _DETAIL: Final = {name: code for code, name in enumerate(LAG_DETAILS)}
 NOT_SAMPLED: Final = -1
+_SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
 
 
 class Measured(NamedTuple):
@@ -70,6 +71,37 @@ class LogEndSamples:
         first, end = self._from[number], self._from[number + 1]
         index = first + np.searchsorted(self._at_ms[first:end], at_ms, "right") - 1
         return None if index < first else (int(self._at_ms[index]), int(self._end[index]))
+
+    @property
+    def newest_ms(self) -> int:
+        """Time of the newest sample; NONE if there is none."""
+        return int(self._at_ms.max()) if len(self._at_ms) else NONE
+
+    def ends_at(self, numbers: Ints, at_ms: Ints) -> Ints:
+        """Log end of the last sample of each topic partition up to its time; NONE if there is none."""
+        if len(self._at_ms) == 0:
+            return np.full(at_ms.shape, NONE, dtype=np.int64)
+        begin = int(self._at_ms.min())
+        of_sample = np.repeat(np.arange(len(self._numbers)), np.diff(self._from))
+        known = (of_sample << limits.CLOCK_SPAN_BITS) + np.minimum(self._at_ms - begin, _SPAN_MAX)
+        asked = (np.maximum(numbers, 0) << limits.CLOCK_SPAN_BITS) + np.clip(at_ms - begin, -1, _SPAN_MAX)
+        found = np.searchsorted(known, asked, "right") - 1
+        has = (found >= 0) & (numbers != NOT_SAMPLED) & (of_sample[found] == numbers)
+        return np.where(has, self._end[found], NONE)
+
+    def newest(self, numbers: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+        """Time, log end and log start of the last `count` samples of each topic partition: a row each, the newest
+        first; NONE where there are fewer."""
+        shape = (len(numbers), count)
+        if len(self._at_ms) == 0:
+            none = np.full(shape, NONE, dtype=np.int64)
+            return none, none, none
+        known = np.maximum(numbers, 0)
+        place = self._from[known + 1][:, None] - 1 - np.arange(count)
+        has = (place >= self._from[known][:, None]) & (numbers != NOT_SAMPLED)[:, None]
+        index = np.where(has, place, 0)
+        at, end, start = (np.where(has, column[index], NONE) for column in (self._at_ms, self._end, self._start))
+        return at, end, start
 
     def measure(self, number: int, at_ms: Ints, committed: Ints) -> Measured:
         """Lag of committed offsets at these times, by the samples of a topic partition."""

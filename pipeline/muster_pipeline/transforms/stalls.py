@@ -60,6 +60,10 @@ class StallFold:
         self._absorb(steps, moves, key_count)
         return found
 
+    def moved_ms(self, keys: Ints) -> Ints:
+        """When these keys' offsets were reached."""
+        return self._moved_ms.ensure(int(keys.max(initial=-1)) + 1)[keys]
+
     def finish(self, state: KeyState, key_count: int, now_ms: int) -> Found:
         """Stalls that have not ended at the end of the log, in the order of keys."""
         moved_ms, offset = self._moved_ms.ensure(key_count)[:key_count], state.offset.ensure(key_count)[:key_count]

@@ -23,14 +23,14 @@ from tests.pipeline import oracle as bytes_oracle
 from tests.pipeline.fleet import damaged, lives, sql
 from tests.pipeline.fleet.groups import Gold, expiry
 from tests.pipeline.fleet.reader import Silver
-from tests.pipeline.tables import oracle
+from tests.pipeline.tables import burrow, oracle
 from tests.pipeline.tables.generated import log_end_table
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 GROUPS = 10_000
 CLUSTER = "c"
 HOURS_MS = 2 * 3_600_000
-ORACLES = ("oracle.py", "logs.py", "tables/oracle.py", "fleet/reader.py", "fleet/groups.py", "fleet/sql.py")
+ORACLES = ("oracle.py", "logs.py", "tables/oracle.py", "tables/burrow.py", "fleet/reader.py", "fleet/groups.py", "fleet/sql.py")
 
 Row = dict[str, Any]
 
@@ -170,7 +170,9 @@ def test_gold_is_what_a_plain_reader_says(fleet: Fleet, number: int) -> None:
     assert_told(fleet.made("commits", number), commits.rows)
     assert_told(fleet.made("commit_rate", number), oracle.rate(rows, commits))
     assert_told(fleet.made("lag", number), oracle.lag(rows, commits, log_ends))
-    assert_told(fleet.made("expiry", number), expiry(rows, commits, groups, sql.RETENTION_MS))
+    offsets = expiry(rows, commits, groups, sql.RETENTION_MS)
+    assert_told(fleet.made("expiry", number), offsets)
+    assert_told(fleet.made("partition_status", number), burrow.statuses(offsets, commits, log_ends))
     assert_told(fleet.made("stalls", number), oracle.stalls(rows, commits, log_ends, sql.STALL_MIN_MS))
 
 
