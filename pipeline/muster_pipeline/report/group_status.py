@@ -17,12 +17,16 @@ def group_status(report: Report, group: str) -> bytes:
     moved = report.rebalances.groups.get(group)
     share = report.balance.get(group)
     last = moved.last if moved else None
+    trouble = report.troubles.groups.get(group)
     document: dict[str, Any] = {
         "cluster": report.about.cluster,
         "group": group,
         "run": report.about.run,
         "state": DELETED if is_deleted else report.calendar.states.get(group),
         "left": None if left is None else left.why,
+        "status": "DELETED" if is_deleted else trouble.status if trouble else None,
+        "statusSinceMs": trouble.since_ms if trouble else None,
+        "partitionsByStatus": dict(sorted(trouble.statuses.items())) if trouble else {},
         "lag": lag.total,
         "lagQuality": lag.quality if lag.partitions else None,
         "partitions": len(lag.partitions),

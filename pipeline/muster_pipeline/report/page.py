@@ -15,6 +15,7 @@ from muster_pipeline.report.quality import Quality, quality
 from muster_pipeline.report.rebalances import Rebalances, rebalances
 from muster_pipeline.report.source import Tables
 from muster_pipeline.report.stalls import Stalls, stalls
+from muster_pipeline.report.troubles import Troubles, troubles
 from muster_pipeline.report.whatif import Comparison
 
 
@@ -34,6 +35,7 @@ class Report:
     """All values from which the page, the Prometheus text and the JSON documents are made."""
 
     about: About
+    troubles: Troubles
     quality: Quality
     lag: dict[str, GroupLag]
     """Of the groups that count at the end of the log."""
@@ -65,6 +67,7 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
     )
     return Report(
         about=about,
+        troubles=troubles(tables),
         quality=quality(tables),
         lag=lag,
         left=last.left,

@@ -40,7 +40,18 @@ def prometheus_text(report: Report) -> bytes:
         "Records that a group without members, or abandoned, has not read",
         *("cluster_name", "group", "why"),
     )
+    status = gauge(
+        "muster_pipeline_group_partitions", "Partitions of a group by status (table partition_status)",
+        *("cluster_name", "group", "status"),
+    )  # fmt: skip
     cluster = report.about.cluster
+    in_trouble = sorted(
+        (name for name, one in report.troubles.groups.items() if one.since_ms is not None),
+        key=lambda name: (report.troubles.groups[name].status, name),
+    )
+    for name in in_trouble[:GROUPS_MAX]:
+        for word, count in sorted(report.troubles.groups[name].statuses.items()):
+            status.labels(cluster, name, word).set(count)
     for why in (EMPTY, ABANDONED, DELETED, NO_OFFSETS):
         left.labels(cluster, why).set(sum(one.why == why for one in report.left.values()))
     over = {name: one.lag.total for name, one in report.left.items() if one.lag.total is not None}

@@ -30,7 +30,15 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 GROUPS = 10_000
 CLUSTER = "c"
 HOURS_MS = 2 * 3_600_000
-ORACLES = ("oracle.py", "logs.py", "tables/oracle.py", "tables/burrow.py", "fleet/reader.py", "fleet/groups.py", "fleet/sql.py")
+ORACLES = (
+    "oracle.py",
+    "logs.py",
+    "tables/oracle.py",
+    "tables/burrow.py",
+    "fleet/reader.py",
+    "fleet/groups.py",
+    "fleet/sql.py",
+)
 
 Row = dict[str, Any]
 

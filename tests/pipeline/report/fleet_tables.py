@@ -62,6 +62,44 @@ def balance(group: str, generation: int, low: int, high: int, **more: Any) -> di
     }  # fmt: skip
 
 
+def status(group: str, word: str, minute: int | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group, "topic": "orders", "status": word,
+        "since_ms": None if minute is None else START_MS + 60_000 * minute, "committed_offset": 100,
+        "committed_ms": START_MS, "lag": 10, "sampled_ms": START_MS + 300_000, "commits": 10, **more,
+    }  # fmt: skip
+
+
+def membership(group: str, at: int, member: str, stage: str = "completed", **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group, "group_kind": "classic", "log_offset": at, "stage": stage, "member_id": member,
+        "client_host": "/10.0.0.7", "client_id": "shop", **more,
+    }  # fmt: skip
+
+
+def assignment(group: str, at: int, member: str, partition: int, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group, "group_kind": "classic", "log_offset": at, "kind": "assigned", "member_id": member,
+        "topic": "orders", "partition": partition, **more,
+    }  # fmt: skip
+
+
+def statuses() -> list[dict[str, Any]]:
+    """A row of each status."""
+    rates = {"read_per_s": 10.0, "written_per_s": 4.0}
+    return [
+        status("slow", "STOP", 4, lag=1_200, **rates),
+        status("slow", "WARN", 1, partition=1, lag=10, drained_in_ms=90_000, lost_in_ms=7_200_000, **rates),
+        status("lost", "TRUNCATED", 3, lag=5),
+        status(HOSTILE, "REWIND", 2),
+        status("stuck", "STALL", 2, lag=4),
+        status("idle", "EXPIRING", 0, lag=0),
+        status("blind", "UNKNOWN", lag=None, sampled_ms=None),
+        status("gone", "ABANDONED", 0),
+        status("half", "OK", lag=0),
+    ]
+
+
 def fleet() -> InMemory:
     """Groups `slow` (behind and stalled), `lost` (below the log start), `blind` (unknown lag), `idle`, and HOSTILE."""
     lag = [
@@ -101,6 +139,9 @@ def fleet() -> InMemory:
     ] + expiry_rows(lag)  # fmt: skip
     return InMemory(
         {
+            "partition_status": table("partition_status", statuses()),
+            "memberships": table("memberships", [membership("slow", 7, f"m-{i}", instance_id="pod-0") for i in (1, 2)]),
+            "assignments": table("assignments", [assignment("slow", 7, "m-1", 0), assignment("slow", 2, "m-9", 1)]),
             "files": table("files", files),
             "quarantine": table("quarantine", damages),
             "lag": table("lag", lag),

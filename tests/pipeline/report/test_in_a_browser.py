@@ -15,6 +15,10 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
 LOOKS = [Look(width=width, dark=dark) for width in (1280, 390) for dark in (False, True)]
 FIGURES = {
+    "now": [
+        *("4 ERR", "1 WARN", "1 unknown", "1 OK", "As of 2025-06-15", "STOP", "slow", "orders-0", "pod-0", "10.0.0.7"),
+        *("done in 90.0 s", "lost in 2.0 h", "10.00 read and 4.00 written a second", "nobody known", HOSTILE[:40]),
+    ],
     "quality": [
         "every byte accounted for",
         "60 B quarantined",
@@ -31,7 +35,7 @@ FIGURES = {
     "stalls": ["orders-0", "goes on", "4 min", "yes, proven"],
     "expiry": ["10 committed offsets; 7 stay", "2025-06-16: 1 · 2025-06-17: 1", "idle", "empty group"],
 }
-TABLES = {"quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
+TABLES = {"now": 6, "quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
 DRAWN = ("lag", "rebalances", "churn", "expiry")
 
 
@@ -82,7 +86,7 @@ def test_every_section_shows_its_figures(look: Look, seen: dict[Look, dict[str, 
     assert {name: sections[name]["rows"] for name in TABLES} == TABLES
     for name in DRAWN:
         assert sections[name]["shapes"] >= 2, name
-    assert sections["quality"]["cards"] == 4
+    assert sections["quality"]["cards"] == sections["now"]["cards"] == 4
 
 
 def test_dark_is_another_page_than_light(seen: dict[Look, dict[str, Any]]) -> None:
