@@ -18,6 +18,7 @@ def group_status(report: Report, group: str) -> bytes:
     share = report.balance.get(group)
     last = moved.last if moved else None
     trouble = report.troubles.groups.get(group)
+    need = report.capacity.get(group)
     document: dict[str, Any] = {
         "cluster": report.about.cluster,
         "group": group,
@@ -45,6 +46,9 @@ def group_status(report: Report, group: str) -> bytes:
             "durationMs": last.duration_ms,
             "durationClass": last.duration_class,
         },
+        "consumersNeeded": need.needed if need else None,
+        "consumersNeededToDrain": need.needed_to_drain if need else None,
+        "membersIdle": share.now.members_idle if share and not left else None,
         "balanceScore": share.now.balance_score if share else None,
         "worstPartitions": [],
     }

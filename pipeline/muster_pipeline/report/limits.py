@@ -16,6 +16,7 @@ EXPIRY_SHOWN_MAX: Final = 100
 QUARANTINE_SHOWN_MAX: Final = 50
 STALLS_SHOWN_MAX: Final = 50
 TROUBLES_SHOWN_MAX: Final = 100
+CAPACITY_SHOWN_MAX: Final = 50
 STATUS_BYTES_MAX: Final = 8_192
 """One group's JSON: small enough for an object's status that holds other fields too."""
 NAME_CHARS_SHOWN_MAX: Final = 80

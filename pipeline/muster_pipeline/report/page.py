@@ -8,6 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from muster_pipeline.report import balance as balance_section
 from muster_pipeline.report import charts, limits
 from muster_pipeline.report.balance import GroupBalance
+from muster_pipeline.report.capacity import Capacity, capacities
+from muster_pipeline.report.capacity import shown as capacity_shown
 from muster_pipeline.report.expiry import Calendar, calendar
 from muster_pipeline.report.fleet import FleetRow, fleet, rates, total_lag
 from muster_pipeline.report.lag import GroupLag, Left, Series, chosen, last_lag, series
@@ -44,6 +46,7 @@ class Report:
     series: Sequence[Series]
     rebalances: Rebalances
     balance: dict[str, GroupBalance]
+    capacity: dict[str, Capacity]
     calendar: Calendar
     stalls: Stalls
     fleet: Sequence[FleetRow]
@@ -74,6 +77,7 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         series=series(tables, chosen(lag)),
         rebalances=moved,
         balance=shares,
+        capacity=capacities(tables, shares),
         calendar=offsets,
         stalls=standing,
         fleet=shown,
@@ -97,6 +101,7 @@ def render(report: Report) -> str:
     )
     timeline, ticks = charts.lanes(_events(report.rebalances))
     least_even, balance_hidden = balance_section.shown(report.balance)
+    wanting, capacity_hidden = capacity_shown(report.capacity)
     return environment.get_template("report.html.j2").render(
         report=report,
         total_lag=total_lag(report.lag.values()),
@@ -107,6 +112,8 @@ def render(report: Report) -> str:
         days=charts.bars([(charts.day(at), count, 0) for at, count in report.calendar.days]),
         balances=least_even,
         balance_hidden=balance_hidden,
+        capacity=wanting,
+        capacity_hidden=capacity_hidden,
         width=charts.WIDTH,
     )
 

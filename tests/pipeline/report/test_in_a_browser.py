@@ -17,7 +17,14 @@ LOOKS = [Look(width=width, dark=dark) for width in (1280, 390) for dark in (Fals
 FIGURES = {
     "now": [
         *("4 ERR", "1 WARN", "1 unknown", "1 OK", "As of 2025-06-15", "STOP", "slow", "orders-0", "pod-0", "10.0.0.7"),
-        *("done in 90.0 s", "lost in 2.0 h", "10.00 read and 4.00 written a second", "nobody known", HOSTILE[:40]),
+        *(
+            "done in 90.0 s",
+            "lost in 2.0 h",
+            "10.00 read and 4.00 written a second",
+            "nobody known",
+            HOSTILE[:40],
+            "session timeout",
+        ),
     ],
     "quality": [
         "every byte accounted for",
@@ -31,11 +38,22 @@ FIGURES = {
     "rebalances": ["session timeout", "One line a group, one dot a rebalance", "avoided", "100 ms – 3.0 s", "6 → 7 *"],
     "churn": ["Members that came (up) and went (down)", "2025-06-15: 2 / 1"],
     "balance": ["1 – 7", "4 – 4", "yes"],
+    "capacity": ["Needed for an hour", "slow", "no partition"],
     "whatif": ["recorded", "cooperative-sticky", "12", "1.5 s", "unknown"],
     "stalls": ["orders-0", "goes on", "4 min", "yes, proven"],
     "expiry": ["10 committed offsets; 7 stay", "2025-06-16: 1 · 2025-06-17: 1", "idle", "empty group"],
 }
-TABLES = {"now": 6, "quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
+TABLES = {
+    "now": 6,
+    "quality": 1,
+    "fleet": 6,
+    "rebalances": 4,
+    "balance": 1,
+    "capacity": 1,
+    "whatif": 2,
+    "stalls": 2,
+    "expiry": 3,
+}
 DRAWN = ("lag", "rebalances", "churn", "expiry")
 
 

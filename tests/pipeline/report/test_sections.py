@@ -208,7 +208,19 @@ def test_the_page_is_whole_needs_no_network_and_runs_nobodys_script(report: Repo
     assert words.outside == []
     assert "script" not in words.tags
     assert "url(" not in page
-    sections = {"now", "quality", "fleet", "lag", "rebalances", "churn", "balance", "whatif", "stalls", "expiry"}
+    sections = {
+        "now",
+        "quality",
+        "fleet",
+        "lag",
+        "rebalances",
+        "churn",
+        "balance",
+        "capacity",
+        "whatif",
+        "stalls",
+        "expiry",
+    }
     assert words.ids == sections
     text = " ".join(" ".join(words.text).split())
     for expected in ("1,210", "every byte accounted for", "records lost on 1 partition", "session timeout", "sticky"):
