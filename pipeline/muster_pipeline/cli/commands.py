@@ -69,7 +69,21 @@ def register(app: typer.Typer) -> None:
 
 def add_commands(group: typer.Typer) -> None:
     """The sub-commands themselves."""
-    for command in (ingest, stream, gold, report, whatif, verify, runs, files, lease, vacuum, optimize, migrate):
+    for command in (
+        ingest,
+        stream,
+        gold,
+        report,
+        explain,
+        whatif,
+        verify,
+        runs,
+        files,
+        lease,
+        vacuum,
+        optimize,
+        migrate,
+    ):
         group.command(command.__name__)(command)
 
 
@@ -179,6 +193,23 @@ def report(
         from muster_pipeline.cli import reporting
 
         reporting.report(_snapshot(tables, cluster, run), html, prometheus, status_dir)
+
+
+def explain(
+    group: Annotated[str, typer.Argument(help="The group.")],
+    tables: Tables,
+    at: Annotated[
+        str | None, typer.Option("--at", help="ISO time, UTC unless it says otherwise; else the end of what was read.")
+    ] = None,
+    as_json: AsJson = False,
+    cluster: Which = None,
+    run: Number = None,
+) -> None:
+    """Say why a group lagged at a time, with the rows that prove it."""
+    with failures_told():
+        from muster_pipeline.cli import explaining
+
+        explaining.explain(_snapshot(tables, cluster, run), group, at, as_json=as_json)
 
 
 def whatif(

@@ -219,6 +219,22 @@ def test_whatif_puts_assignors_side_by_side(tables: Path) -> None:
     assert (unknown.exit_code, "unknown assignor best" in unknown.stderr) == (Exit.USAGE, True)
 
 
+def test_explain_tells_a_group_at_a_time_and_what_proves_it(tables: Path) -> None:
+    told = run("explain", "orders", "--tables", tables)
+    assert told.exit_code == 0, told.output
+    assert "group orders had committed offsets on" in told.stdout
+    assert "So: unknown; no sample of the log end offset" in told.stdout
+    document = json.loads(run("explain", "orders", "--tables", tables, "--json").stdout)
+    assert (document["cause"], document["lag"]) == ("unknown", None)
+    for arguments, said in (
+        (("nobody",), "no committed offset of group 'nobody' is known"),
+        (("orders", "--at", "1999-01-01"), "is known up to 1999-01-01"),
+        (("orders", "--at", "soon"), "--at takes an ISO time"),
+    ):
+        refused = run("explain", *arguments, "--tables", tables)
+        assert (refused.exit_code, said in refused.stderr) == (Exit.USAGE, True), refused.output
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "../../etc/passwd", "a/b", "gr üp:код", "x" * 300, "é" * 300, "%2E"])
 def test_no_group_name_leaves_the_folder(name: str) -> None:
     file = status_name(name)
