@@ -185,6 +185,10 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", help="One self-contained page.")] = None,
     prometheus: Annotated[Path | None, typer.Option("--prometheus", help="Text for a textfile collector.")] = None,
     status_dir: Annotated[Path | None, typer.Option("--status-dir", help="Folder for one JSON a group.")] = None,
+    pages: Annotated[
+        Path | None, typer.Option("--pages", help="Folder for the page, with a page for each group that it names.")
+    ] = None,
+    group: Annotated[str | None, typer.Option("--group", help="With --html: the page of this group alone.")] = None,
     cluster: Which = None,
     run: Number = None,
 ) -> None:
@@ -192,7 +196,14 @@ def report(
     with failures_told():
         from muster_pipeline.cli import reporting
 
-        reporting.report(_snapshot(tables, cluster, run), html, prometheus, status_dir)
+        found = _snapshot(tables, cluster, run)
+        if group is None:
+            outputs = reporting.Outputs(html=html, pages=pages, prometheus=prometheus, status_dir=status_dir)
+            reporting.report(found, outputs)
+        elif html is None or pages or prometheus or status_dir:
+            leave(Exit.USAGE, "--group goes with --html, and with nothing else to write")
+        else:
+            reporting.group(found, group, html)
 
 
 def explain(

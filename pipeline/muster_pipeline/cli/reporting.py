@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from muster_pipeline.cli.exits import Exit, leave, say
 from muster_pipeline.report import page
+from muster_pipeline.report.group_page import build_group, by_group, render_group
 from muster_pipeline.report.group_status import group_status
 from muster_pipeline.report.prometheus import prometheus_text
 from muster_pipeline.report.replayed import comparisons, restless
@@ -28,17 +30,33 @@ from muster_pipeline.whatif.compare import compare, skipped, summary
 
 NAME_BYTES_MAX = 200
 """Longest file name of a group; a longer one is cut and ends in a hash."""
+PAGES_A_SCAN = 50
+"""Groups whose rows are in memory at a time while their pages are made."""
 OWN_LINE_MAX = 2
 """The first columns, which name a row; the others are numbers, aligned to the right."""
 
 
-def report(tables: Root, html: Path | None, prometheus: Path | None, status_dir: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What `report` is to write; None: not."""
+
+    html: Path | None = None
+    pages: Path | None = None
+    """Folder for the page of the fleet and those of its groups."""
+    prometheus: Path | None = None
+    status_dir: Path | None = None
+
+
+def report(tables: Root, outputs: Outputs) -> None:
     """Write the requested files, each replaced as a whole. Raises TablesError, OSError."""
-    if html is None and prometheus is None and status_dir is None:
-        raise BadInput("nothing to write: give --html, --prometheus or --status-dir")
+    html, prometheus, status_dir = outputs.html, outputs.prometheus, outputs.status_dir
+    if outputs == Outputs():
+        raise BadInput("nothing to write: give --html, --pages, --prometheus or --status-dir")
     found = made(tables)
     if html is not None:
         _write(html, page.render(found).encode())
+    if outputs.pages is not None:
+        _pages(Published(tables), found, outputs.pages)
     if prometheus is not None:
         _write(prometheus, prometheus_text(found))
     if status_dir is not None:
@@ -46,6 +64,34 @@ def report(tables: Root, html: Path | None, prometheus: Path | None, status_dir:
         for name in names:
             _write(status_dir / status_name(name), group_status(found, name))
         say(f"{len(names)} groups in {status_dir}")
+
+
+def group(tables: Root, name: str, html: Path) -> None:
+    """Write one group's page. Raises BadInput if no table knows it, TablesError, OSError."""
+    published = Published(tables)
+    replayed = comparisons(published.snapshot, [name])
+    made_page = build_group(about(published.snapshot), published, name, replayed[0] if replayed else None)
+    if made_page is None:
+        raise BadInput(f"no table knows group {name!r}: see `muster pipeline report --html`")
+    _write(html, render_group(made_page).encode())
+
+
+def _pages(published: Published, found: page.Report, folder: Path) -> None:
+    """The page of the fleet, and one of each group that it names in full."""
+    chosen = list(dict.fromkeys([*(one.group for one in found.troubles.newest), *(row.group for row in found.fleet)]))
+    replayed = {one.group: one for one in found.whatif}
+    links = {}
+    for start in range(0, len(chosen), PAGES_A_SCAN):
+        part = chosen[start : start + PAGES_A_SCAN]
+        split = by_group(published, part)
+        for name in part:
+            made_page = build_group(found.about, split[name], name, replayed.get(name))
+            if made_page is not None:
+                file = Path("groups", status_name(name).removesuffix(".json") + ".html")
+                links[name] = quote(file.as_posix())
+                _write(folder / file, render_group(made_page, home="../index.html").encode())
+    _write(folder / "index.html", page.render(found, links).encode())
+    say(f"{len(links)} groups have pages in {folder}")
 
 
 def made(tables: Root) -> page.Report:

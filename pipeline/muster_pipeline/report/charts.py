@@ -6,8 +6,10 @@ Coordinates are SVG's, in a view box of `WIDTH` x the chart's height; the page s
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 WIDTH = 360
+COLOURS = 8
 _TICKS = 3
 
 
@@ -60,6 +62,59 @@ class Bar:
     down: float
     hint: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A moment in a drawing over time."""
+
+    x: float
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of a row."""
+
+    x: float
+    width: float
+    colour: int
+    """Number of its colour, 0 to COLOURS - 1."""
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRow:
+    """One partition's owners."""
+
+    title: str
+    y: float
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """Rows over one time axis."""
+
+    rows: tuple[SegmentRow, ...]
+    ticks: tuple[Tick, ...]
+    owners: tuple[tuple[str, int], ...]
+    """(owner, colour), in the order of their first appearance."""
+
+
+class Owned(Protocol):
+    """What `segments` draws (`ownership.Span`)."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def from_ms(self) -> int: ...
+    @property
+    def until_ms(self) -> int | None: ...
 
 
 def moment(ms: int) -> str:
@@ -138,6 +193,47 @@ def bars(columns: Sequence[tuple[str, int, int]], height: int = 36) -> tuple[Bar
         )
         for i, (label, up, down) in enumerate(columns)
     )
+
+
+def marks(events: Sequence[tuple[int, str]], first: int, last: int) -> tuple[Mark, ...]:
+    """(ms, what) as moments within a drawing of that time."""
+    return tuple(
+        Mark(x=round(_along(at, first, last), 1), hint=f"{moment(at)} {what.replace('_', ' ')}")
+        for at, what in sorted(events)
+        if first <= at <= last
+    )
+
+
+def segments(owned: Sequence[Owned], row_height: int = 16) -> Segments | None:
+    """Owners of partitions over time; one that goes on reaches the end of the drawing. None without any."""
+    if not owned:
+        return None
+    first = min(one.from_ms for one in owned)
+    last = max(one.until_ms or one.from_ms for one in owned)
+    colour = {name: n % COLOURS for n, name in enumerate(dict.fromkeys(one.owner for one in owned))}
+    by_row: dict[str, list[Segment]] = {}
+    for one in owned:
+        begin = _place(one.from_ms, first, last)
+        end = float(WIDTH) if one.until_ms is None else _place(one.until_ms, first, last)
+        until = "now" if one.until_ms is None else moment(one.until_ms)
+        by_row.setdefault(f"{one.topic}-{one.partition}", []).append(
+            Segment(
+                x=round(begin, 1),
+                width=round(max(end - begin, 1.0), 1),
+                colour=colour[one.owner],
+                hint=f"{one.owner}: {moment(one.from_ms)} – {until}",
+            )
+        )
+    drawn = tuple(
+        SegmentRow(title=title, y=float(row_height * n), segments=tuple(parts))
+        for n, (title, parts) in enumerate(by_row.items())
+    )
+    return Segments(rows=drawn, ticks=time_ticks(first, last), owners=tuple(colour.items()))
+
+
+def _place(at: int, first: int, last: int) -> float:
+    """From the left; a single moment is all of the drawing."""
+    return 0.0 if last == first else WIDTH * (at - first) / (last - first)
 
 
 def _along(at: int, first: int, last: int) -> float:

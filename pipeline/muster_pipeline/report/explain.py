@@ -28,7 +28,7 @@ Row = dict[str, Any]
 Place = tuple[str, int]
 
 CAUSES: Final = {
-    "unknown": "no sample of the log end offset tells what there was to read",
+    "unknown": "there are too few samples of log end offsets, or too short a history, to tell",
     "not behind": "there was nothing to read",
     "stalled": "committed offsets stood still",
     "rewound": "the group was set back, and reads records again",

@@ -14,6 +14,10 @@ WHATIF_SHOWN_MAX: Final = 50
 EXPIRY_DAYS_MAX: Final = 42
 EXPIRY_SHOWN_MAX: Final = 100
 QUARANTINE_SHOWN_MAX: Final = 50
+PARTITIONS_SHOWN_MAX: Final = 500
+"""Of one group, on its own page."""
+OWNED_SHOWN_MAX: Final = 60
+"""Partitions whose owners are drawn."""
 STALLS_SHOWN_MAX: Final = 50
 TROUBLES_SHOWN_MAX: Final = 100
 CAPACITY_SHOWN_MAX: Final = 50

@@ -1,9 +1,9 @@
 """The report as one value, and as one HTML page without network, script or font of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from muster_pipeline.report import balance as balance_section
 from muster_pipeline.report import charts, limits
@@ -87,23 +87,27 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
     )
 
 
-def render(report: Report) -> str:
-    """The page. Clients choose group names and metadata, so all text is escaped."""
-    environment = Environment(
+def template(name: str) -> Template:
+    """Of any page: text is escaped, and a name that is not there is an error."""
+    made = Environment(
         loader=PackageLoader("muster_pipeline.report"),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        number=number, bytes=size, moment=charts.moment, day=charts.day, seconds=seconds, short=short
-    )
+    made.filters.update(number=number, bytes=size, moment=charts.moment, day=charts.day, seconds=seconds, short=short)
+    return made.get_template(name)
+
+
+def render(report: Report, links: Mapping[str, str] | None = None) -> str:
+    """The page. Clients choose group names and metadata, so all text is escaped. `links`: where groups have pages."""
     timeline, ticks = charts.lanes(_events(report.rebalances))
     least_even, balance_hidden = balance_section.shown(report.balance)
     wanting, capacity_hidden = capacity_shown(report.capacity)
-    return environment.get_template("report.html.j2").render(
+    return template("report.html.j2").render(
         report=report,
+        links=links or {},
         total_lag=total_lag(report.lag.values()),
         lag_charts=[c for c in (charts.line(one.group, one.points) for one in report.series) if c is not None],
         timeline=timeline,

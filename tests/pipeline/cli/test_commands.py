@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from muster_pipeline import store
@@ -219,11 +220,34 @@ def test_whatif_puts_assignors_side_by_side(tables: Path) -> None:
     assert (unknown.exit_code, "unknown assignor best" in unknown.stderr) == (Exit.USAGE, True)
 
 
+def test_pages_of_groups_are_linked_and_one_can_be_had_alone(tables: Path, tmp_path: Path) -> None:
+    done = run("report", "--tables", tables, "--pages", tmp_path / "site")
+    assert done.exit_code == 0, done.output
+    index = (tmp_path / "site" / "index.html").read_text()
+    files = sorted((tmp_path / "site" / "groups").iterdir())
+    assert f"{len(files)} groups have pages" in done.stderr
+    assert len(files) >= 2
+    for file in files:
+        assert f'href="groups/{quote(file.name)}"' in index
+        assert 'href="../index.html"' in file.read_text()
+    alone = tmp_path / "orders.html"
+    assert run("report", "--tables", tables, "--group", "orders", "--html", alone).exit_code == 0
+    assert "<title>orders of c</title>" in alone.read_text()
+    assert "../index.html" not in alone.read_text()
+    for arguments, said in (
+        (("--group", "nobody", "--html", alone), "no table knows group 'nobody'"),
+        (("--group", "orders"), "--group goes with --html"),
+        (("--group", "orders", "--html", alone, "--pages", tmp_path), "nothing else to write"),
+    ):
+        refused = run("report", "--tables", tables, *arguments)
+        assert (refused.exit_code, said in refused.stderr) == (Exit.USAGE, True), refused.output
+
+
 def test_explain_tells_a_group_at_a_time_and_what_proves_it(tables: Path) -> None:
     told = run("explain", "orders", "--tables", tables)
     assert told.exit_code == 0, told.output
     assert "group orders had committed offsets on" in told.stdout
-    assert "So: unknown; no sample of the log end offset" in told.stdout
+    assert "So: unknown; there are too few samples" in told.stdout
     document = json.loads(run("explain", "orders", "--tables", tables, "--json").stdout)
     assert (document["cause"], document["lag"]) == ("unknown", None)
     for arguments, said in (

@@ -91,7 +91,7 @@ class Demo:
         )
         report = self.home / "report.html"
         status = self.home / "status"
-        reporting.report(live, report, self.home / "metrics.prom", status)
+        reporting.report(live, reporting.Outputs(html=report, prometheus=self.home / "metrics.prom", status_dir=status))
         self.check("the report's documents say the same", status_differences(moment, status))
         text = report.read_text()
         self.check("the page names every group", [name for name in tables.generations if _escaped(name) not in text])

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from muster_pipeline.report.group_page import build_group, render_group
 from muster_pipeline.report.page import About, build, render
 from muster_pipeline.report.whatif import Alternative, Comparison
 
 from tests.pipeline.report import browser
 from tests.pipeline.report.browser import Look
-from tests.pipeline.report.fleet_tables import HOSTILE, fleet
+from tests.pipeline.report.fleet_tables import HOSTILE, START_MS, assignment, fleet, table
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
@@ -57,9 +58,9 @@ TABLES = {
 DRAWN = ("lag", "rebalances", "churn", "expiry")
 
 
-def page(folder: Path) -> Path:
+def alternatives() -> tuple[Alternative, ...]:
     names = (("recorded", 12, 1_500), ("cooperative-sticky", 3, None))
-    alternatives = tuple(
+    return tuple(
         Alternative(
             assignor=name,
             rebalances=4,
@@ -70,8 +71,11 @@ def page(folder: Path) -> Path:
         )
         for name, moved, stall in names
     )
+
+
+def page(folder: Path) -> Path:
     about = About(cluster="prod", source="5 segment files", run="abc", version="1.0")
-    report = build(about, fleet(), [Comparison(group="slow", alternatives=alternatives)])
+    report = build(about, fleet(), [Comparison(group="slow", alternatives=alternatives())])
     path = folder / "report.html"
     path.write_text(render(report))
     return path
@@ -105,6 +109,38 @@ def test_every_section_shows_its_figures(look: Look, seen: dict[Look, dict[str, 
     for name in DRAWN:
         assert sections[name]["shapes"] >= 2, name
     assert sections["quality"]["cards"] == sections["now"]["cards"] == 4
+
+
+GROUP_FIGURES = {
+    "now": ["1 STOP, 1 WARN", "orders-0", "pod-0", "lost in 2.0 h", "1,200"],
+    "lag": ["Peak 1,210, last 1,210"],
+    "owners": ["m-1", "m-2", "orders-0"],
+    "commits": ["Records read a minute", "peak 5,000"],
+    "rebalances": ["session timeout", "6 → 7 *"],
+    "stalls": ["goes on"],
+    "whatif": ["cooperative-sticky"],
+}
+
+
+def test_a_groups_own_page_is_as_sound(tmp_path: Path) -> None:
+    path = tmp_path / "group.html"
+    about = About(cluster="prod", source="5 segment files", run="abc", version="1.0")
+    at_ms = {"append_timestamp_ms": START_MS}
+    tables = fleet()
+    owned = [assignment("slow", 7, f"m-{n % 2 + 1}", n) | at_ms for n in range(3)]
+    tables._tables["assignments"] = table("assignments", owned)
+    found = build_group(about, tables, "slow", Comparison(group="slow", alternatives=alternatives()))
+    assert found is not None
+    path.write_text(render_group(found, home="index.html"))
+    for look, one in browser.measured(path, LOOKS, tmp_path).items():
+        assert one["page"] <= look.width
+        assert (one["overflows"], one["cut"], one["outside"], one["pale"], one["requests"]) == ([], [], [], [], [])
+        assert list(one["sections"]) == list(GROUP_FIGURES)
+        for name, figures in GROUP_FIGURES.items():
+            for figure in figures:
+                assert figure in one["sections"][name]["text"], name
+        for name in ("lag", "owners", "commits"):
+            assert one["sections"][name]["shapes"] >= 2, name
 
 
 def test_dark_is_another_page_than_light(seen: dict[Look, dict[str, Any]]) -> None:
