@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from muster_pipeline.report import limits
 from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.expiry import Calendar
 from muster_pipeline.report.lag import GroupLag, Left
@@ -70,11 +69,10 @@ def fleet(
     balance: dict[str, GroupBalance],
     calendar: Calendar,
     stalls: Stalls,
-) -> tuple[list[FleetRow], int]:
-    """(rows to show, number of rows left out), ordered by lost records, open stalls, lag and name."""
+) -> list[FleetRow]:
+    """Ordered by lost records, open stalls, lag and name."""
     names: set[str] = set().union(lag, left, rate, rebalances.groups, balance, calendar.states)
-    ranked = sorted((_row(n, lag, left, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
-    return ranked[: limits.GROUPS_SHOWN_MAX], max(0, len(ranked) - limits.GROUPS_SHOWN_MAX)
+    return sorted((_row(n, lag, left, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
 
 
 def _row(

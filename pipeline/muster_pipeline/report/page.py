@@ -1,4 +1,4 @@
-"""The report as one value, and as one HTML page without network, script or font of its own."""
+"""The report as one value, and as one HTML page without network or font of its own, and one script, which searches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.capacity import Capacity, capacities
 from muster_pipeline.report.capacity import shown as capacity_shown
 from muster_pipeline.report.expiry import Calendar, calendar
+from muster_pipeline.report.find import WORST_FIRST, groups_json
 from muster_pipeline.report.fleet import FleetRow, fleet, rates, total_lag
 from muster_pipeline.report.lag import GroupLag, Left, Series, chosen, last_lag, series
 from muster_pipeline.report.quality import Quality, quality
@@ -49,6 +50,8 @@ class Report:
     capacity: dict[str, Capacity]
     calendar: Calendar
     stalls: Stalls
+    groups: Sequence[FleetRow]
+    """All of them; the page's search knows each."""
     fleet: Sequence[FleetRow]
     fleet_hidden: int
     whatif: Sequence[Comparison]
@@ -65,7 +68,7 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         calendar(tables),
         stalls(tables),
     )
-    shown, hidden = fleet(
+    groups = fleet(
         lag=lag, left=last.left, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
     )
     return Report(
@@ -80,8 +83,9 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         capacity=capacities(tables, shares),
         calendar=offsets,
         stalls=standing,
-        fleet=shown,
-        fleet_hidden=hidden,
+        groups=groups,
+        fleet=groups[: limits.GROUPS_SHOWN_MAX],
+        fleet_hidden=max(0, len(groups) - limits.GROUPS_SHOWN_MAX),
         whatif=whatif[: limits.WHATIF_SHOWN_MAX],
         whatif_hidden=whatif_hidden + max(0, len(whatif) - limits.WHATIF_SHOWN_MAX),
     )
@@ -108,6 +112,8 @@ def render(report: Report, links: Mapping[str, str] | None = None) -> str:
     return template("report.html.j2").render(
         report=report,
         links=links or {},
+        statuses=WORST_FIRST,
+        groups_json=groups_json(list(report.groups), report.troubles, links or {}),
         total_lag=total_lag(report.lag.values()),
         lag_charts=[c for c in (charts.line(one.group, one.points) for one in report.series) if c is not None],
         timeline=timeline,

@@ -48,12 +48,15 @@ def found() -> str:
     return path
 
 
-def measured(page: Path, looks: Sequence[Look], pictures: Path) -> dict[Look, dict[str, Any]]:
-    """What `measure.js` says of the page in each look; a PNG of each whole page lies in `pictures`."""
-    return asyncio.run(_measured(found(), page, looks, pictures))
+def measured(page: Path, looks: Sequence[Look], pictures: Path, then: str = "null") -> dict[Look, dict[str, Any]]:
+    """What `measure.js` says of the page in each look; a PNG of each whole page lies in `pictures`. `then`: a script to
+    run after that; its value is `then` of the result."""
+    return asyncio.run(_measured(found(), page, looks, pictures, then))
 
 
-async def _measured(browser: str, page: Path, looks: Sequence[Look], pictures: Path) -> dict[Look, dict[str, Any]]:
+async def _measured(
+    browser: str, page: Path, looks: Sequence[Look], pictures: Path, then: str
+) -> dict[Look, dict[str, Any]]:
     profile = pictures / "profile"
     command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     command += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "--hide-scrollbars", "about:blank"]
@@ -70,7 +73,7 @@ async def _measured(browser: str, page: Path, looks: Sequence[Look], pictures: P
                 target = next(one for one in await answer.json() if one["type"] == "page")
             async with http.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=MESSAGE_BYTES_MAX) as socket:
                 tab = _Tab(socket)
-                results = {look: await _look(tab, page, look, pictures) for look in looks}
+                results = {look: await _look(tab, page, look, pictures, then) for look in looks}
     finally:
         process.terminate()
         await process.wait()
@@ -109,7 +112,7 @@ class _Tab:
         return answer["result"]["value"]
 
 
-async def _look(tab: _Tab, page: Path, look: Look, pictures: Path) -> dict[str, Any]:
+async def _look(tab: _Tab, page: Path, look: Look, pictures: Path, then: str) -> dict[str, Any]:
     phone = look.width < 600
     await tab.ask("Emulation.setDeviceMetricsOverride", width=look.width, height=900, deviceScaleFactor=1, mobile=phone)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if look.dark else "light"}
@@ -126,4 +129,5 @@ async def _look(tab: _Tab, page: Path, look: Look, pictures: Path) -> dict[str, 
     found: dict[str, Any] = json.loads(await tab.run(MEASURE))
     shot = await tab.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
     (pictures / f"{look.name}.png").write_bytes(base64.b64decode(shot["data"]))
+    found["then"] = await tab.run(then)
     return found
