@@ -4,6 +4,10 @@
 keeps the jars under `.cache/java-lib/`, keyed by the coordinates; `compile_java` keeps class files the same way under
 `.cache/java-classes/`, keyed by the sources. Both take a file lock, so that two test runs can share the cache, and
 work without network once filled. Without java, javac or mvn they give up (`machine_parts`).
+
+`jvm` is how a small JVM begins. Half the processor time of a console tool is the loading and checking of Kafka's
+classes, so those are kept in the JVM's own archive of shared classes (JEP 350), `.cache/java-lib/*.jsa`. The first JVM
+that finds none has one made beside the tests, and nobody waits for it: a JVM without one is only slower.
 """
 
 import fcntl
@@ -11,6 +15,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +37,10 @@ MAVEN_TIMEOUT_S = 300.0
 JAVAC_TIMEOUT_S = 120.0
 JVM_SMALL = ("-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """A JVM that starts fast and leaves the second core alone; add -Xmx yourself."""
+ARCHIVE_TIMEOUT_S = 600.0
+SHARED_CLASSES = Path(__file__).resolve().parent / "SharedClasses.java"
+_archivists: list[subprocess.Popen[bytes]] = []
+"""Held so that one started here is not reported as forgotten; it ends by itself, maybe after this process."""
 
 
 def java_command(tool: str = "java") -> str:
@@ -42,6 +51,14 @@ def java_command(tool: str = "java") -> str:
     if found is None:
         give_up("java", f"no {tool} on this machine (JAVA_HOME and PATH searched)")
     return found
+
+
+def jvm(class_path: str, heap_mib: int, *options: str) -> list[str]:
+    """The command line of a small JVM up to the class that it is to run."""
+    java = java_command()
+    archive = _archive_for(java, class_path)
+    shared = [] if archive is None else [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
+    return [java, *JVM_SMALL, *shared, f"-Xmx{heap_mib}m", *options, "-cp", class_path]
 
 
 def classpath(*coordinates: str) -> str:
@@ -57,7 +74,7 @@ def classpath(*coordinates: str) -> str:
 
 
 def compile_java(sources: Sequence[Path], class_path: str) -> str:
-    """Compile `sources`; returns a class path that holds the result in front of `class_path`."""
+    """Compile `sources`; returns `class_path` with the result at its end, so that a JVM can share what is before it."""
     javac = java_command("javac")
     digest = hashlib.sha256(class_path.encode())
     for source in sources:
@@ -70,7 +87,64 @@ def compile_java(sources: Sequence[Path], class_path: str) -> str:
             done = subprocess.run(command, capture_output=True, text=True, timeout=JAVAC_TIMEOUT_S, check=False)
             assert done.returncode == 0, f"javac failed:\n{done.stderr}"
             partial.rename(folder)
-    return os.pathsep.join((str(folder), class_path))
+    return os.pathsep.join((class_path, str(folder)))
+
+
+def _archive_for(java: str, class_path: str) -> Path | None:
+    """The archive of Kafka's classes, if these are on the class path and it was made. None has it made."""
+    kafka = classpath(*KAFKA_ALL)
+    if class_path != kafka and not class_path.startswith(kafka + os.pathsep):
+        return None
+    archive = _archive(java, kafka)
+    if archive.exists():
+        return archive if archive.stat().st_size else None
+    if not _archivists:
+        _archivists.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.java_tools"],
+                cwd=CACHE.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+    return None
+
+
+def _archive(java: str, class_path: str) -> Path:
+    """Of one JVM's file: another's would be refused."""
+    binary = Path(java).resolve()
+    about = f"{binary} {binary.stat().st_mtime_ns}\n{class_path}\n{SHARED_CLASSES.read_text('utf-8')}"
+    return CACHE / "java-lib" / f"{hashlib.sha256(about.encode()).hexdigest()[:16]}.jsa"
+
+
+def make_archive() -> None:
+    """Make the archive of Kafka's classes, unless somebody does. An empty file: this JVM makes none."""
+    os.nice(5)
+    java, kafka = java_command(), classpath(*KAFKA_ALL)
+    archive = _archive(java, kafka)
+    partial = archive.with_suffix(".partial")
+    with archive.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        if archive.exists():
+            return
+        partial.unlink(missing_ok=True)
+        command = [java, *JVM_SMALL, "-Xlog:disable", "-Xmx512m", f"-XX:ArchiveClassesAtExit={partial}"]
+        subprocess.run(
+            [*command, "-cp", kafka, str(SHARED_CLASSES)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=ARCHIVE_TIMEOUT_S,
+            check=False,
+        )
+        if not partial.exists():
+            partial.touch()
+        partial.rename(archive)
 
 
 def _resolve(coordinates: Sequence[str], folder: Path) -> None:
@@ -120,3 +194,7 @@ def _locked(folder: Path) -> Iterator[None]:
     with folder.with_suffix(".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":
+    make_archive()

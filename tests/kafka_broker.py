@@ -138,8 +138,8 @@ class KafkaBroker:
         }
 
     def _java(self, heap_mib: int, main_class: str, *arguments: str) -> list[str]:
-        head = [java_tools.java_command(), *java_tools.JVM_SMALL, f"-Xmx{heap_mib}m"]
-        return [*head, f"-Dlog4j2.configurationFile={self._log4j}", "-cp", self._class_path, main_class, *arguments]
+        head = java_tools.jvm(self._class_path, heap_mib, f"-Dlog4j2.configurationFile={self._log4j}")
+        return [*head, main_class, *arguments]
 
     def _run(self, main_class: str, *arguments: str, stdin: str | None = None) -> str:
         done = subprocess.run(

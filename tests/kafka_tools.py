@@ -29,8 +29,7 @@ def command(main_class: str, *arguments: str, heap_mib: int = HEAP_MIB) -> list[
     """The whole command line of a JVM running one of Kafka's classes, silent on its log."""
     class_path = java_tools.classpath(*java_tools.KAFKA_ALL)
     quiet = Path(__file__).parent / "clients" / "members" / "java" / "log4j2-quiet.yaml"
-    head = [java_tools.java_command(), *java_tools.JVM_SMALL, f"-Xmx{heap_mib}m", f"-Dlog4j2.configurationFile={quiet}"]
-    return [*head, "-cp", class_path, main_class, *arguments]
+    return [*java_tools.jvm(class_path, heap_mib, f"-Dlog4j2.configurationFile={quiet}"), main_class, *arguments]
 
 
 def run(main_class: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:

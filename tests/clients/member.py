@@ -177,8 +177,7 @@ def _command(client: str, jvm: Sequence[str]) -> list[str]:
     if client == "java":
         class_path = java_tools.classpath(*java_tools.KAFKA_ALL)
         compiled = java_tools.compile_java([HERE / "members" / "java" / "Member.java"], class_path)
-        head = [java_tools.java_command(), *java_tools.JVM_SMALL, f"-Xmx{JAVA_HEAP_MIB}m", *jvm]
-        return [*head, "-cp", compiled, "Member"]
+        return [*java_tools.jvm(compiled, JAVA_HEAP_MIB, *jvm), "Member"]
     if client == "franz-go":
         return [str(go_tools.built()), "member"]
     if client == "confluent-kafka-go":

@@ -126,8 +126,7 @@ def test_java_admin(server: Server) -> None:
         [HERE / "members" / "java" / "Administrator.java"], java_tools.classpath(*java_tools.KAFKA_ALL)
     )
     quiet = f"-Dlog4j2.configurationFile={HERE / 'members' / 'java' / 'log4j2-quiet.yaml'}"
-    command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", quiet, "-cp", class_path, "Administrator"]
-    got = told(command, server, "java-admin")
+    got = told([*java_tools.jvm(class_path, 96, quiet), "Administrator"], server, "java-admin")
     check_topics(got, server)
     check_broker(got, server)
     assert (got["retention"], got["segment"]) == ALTERED

@@ -223,9 +223,9 @@ class Java(Transactional):
         sources = [HERE / "members" / "java" / "TransactionalProducer.java"]
         class_path = java_tools.compile_java(sources, java_tools.classpath(*java_tools.KAFKA_ALL))
         quiet = HERE / "members" / "java" / "log4j2-quiet.yaml"
-        head = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", f"-Dlog4j2.configurationFile={quiet}"]
+        head = java_tools.jvm(class_path, 96, f"-Dlog4j2.configurationFile={quiet}")
         self._process = subprocess.Popen(
-            [*head, "-cp", class_path, "TransactionalProducer", bootstrap, name, str(timeout_ms)],
+            [*head, "TransactionalProducer", bootstrap, name, str(timeout_ms)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

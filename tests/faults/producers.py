@@ -114,7 +114,7 @@ class Program:
 
 def java(bootstrap: str, partitions: Sequence[int], *, pace_s: float = PACE_S) -> Program:
     class_path = java_tools.compile_java([JAVA / "BurstProducer.java"], java_tools.classpath(*java_tools.KAFKA_ALL))
-    command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", "-cp", class_path, "BurstProducer"]
+    command = [*java_tools.jvm(class_path, 96), "BurstProducer"]
     numbers = ",".join(map(str, partitions))
     paces = (str(PATIENCE_MS), str(round(pace_s * 1_000)))
     return Program("java", [*command, bootstrap, TOPIC, numbers, "java", *paces], partitions)

@@ -165,10 +165,9 @@ class JavaProducerLoad:
         class_path = java_tools.compile_java(
             [JAVA / "SteadyProducer.java"], java_tools.classpath(*java_tools.KAFKA_ALL)
         )
-        command = [java_tools.java_command(), *java_tools.JVM_SMALL, "-Xmx96m", *jvm, "-cp", class_path]
         more = [] if properties is None else [str(properties)]
         self._process = subprocess.Popen(
-            [*command, "SteadyProducer", bootstrap, topic, str(partition), *more],
+            [*java_tools.jvm(class_path, 96, *jvm), "SteadyProducer", bootstrap, topic, str(partition), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
