@@ -77,7 +77,6 @@ from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peer_secrets import PeerSecrets
 from muster_coordinator.runtime.peers import PeerTls, TcpPeers
 from muster_coordinator.runtime.tls_connection import Handshakes
-from muster_coordinator.runtime.tls_files import subject_of
 from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
@@ -271,6 +270,8 @@ class Replica:
         rules = principal_rules(settings.tls(ADMIN_LISTENER).principal_rules)
 
         def user_of(certificate: bytes) -> str:
+            from muster_coordinator.runtime.tls_files import subject_of
+
             return rules.user(subject_of(certificate))
 
         oidc = None

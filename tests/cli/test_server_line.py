@@ -98,6 +98,8 @@ def test_a_replica_holds_nothing_of_the_tree() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     for package in ("typer", "click", "rich", "pydantic", "kafka", "muster_operator", "muster_pipeline"):
         assert f"'{package}'" not in done.stdout
+    for package in ("jwt", "cryptography"):
+        assert f"'{package}'" not in done.stdout, "a tenth of a start: only a replica with tokens or TLS needs it"
     assert "'aiohttp'" in done.stdout
 
 

@@ -55,8 +55,10 @@ def run(
     say: Say,
     *,
     pace_s: float = producers.PACE_S,
+    pause_s: float = registers.PAUSE_S,
 ) -> Result:
-    """`servers` run already. Ends every client that it starts. `pace_s`: of the producers, between two numbers."""
+    """`servers` run already. Ends every client that it starts. `pace_s`: of the producers, between two numbers.
+    `pause_s`: of each client of offsets, between two requests."""
     topics = {registers.TOPIC: registers.PARTITIONS, members.TOPIC: members.PARTITIONS}
     servers.create_topics({**topics, producers.TOPIC: producers.PARTITIONS})
     began = time.monotonic()
@@ -65,7 +67,7 @@ def run(
         say(f"{time.monotonic() - began:6.1f} s  {what}")
 
     with ExitStack() as stack:
-        offsets = registers.RegisterLoad(servers.bootstrap, seed)
+        offsets = registers.RegisterLoad(servers.bootstrap, seed, pause_s=pause_s)
         stack.callback(offsets.ended.set)
         sending: list[producers.Librdkafka | producers.Program] = [
             producers.Librdkafka(servers.bootstrap, (0, 1), pace_s=pace_s)

@@ -8,7 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat, pkcs12
 from muster_coordinator.events import TLS_LOADED, TLS_REFUSED, Event
 from muster_coordinator.runtime import limits
-from muster_coordinator.runtime.tls_files import FILE_BYTES_MAX, TlsRefused, read_material
+from muster_coordinator.runtime.tls_files import FILE_BYTES_MAX, read_material
+from muster_coordinator.runtime.tls_material import TlsRefused
 from muster_coordinator.runtime.tls_store import TlsStore, openssl_name
 from muster_coordinator.security.tls_config import ClientAuth, StoreType, TlsConfig
 

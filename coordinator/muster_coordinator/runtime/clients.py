@@ -35,7 +35,6 @@ from muster_coordinator.quotas.admission import Admission, AdmissionLimits, Admi
 from muster_coordinator.quotas.limits import DELAYED_CLOSES_MAX
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
-from muster_coordinator.runtime.tls_files import subject_of
 from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.security.addresses import java_address
@@ -329,6 +328,8 @@ class _Handshaking:
             self._connection.begin()
 
     def _ready(self, connection: TlsConnection) -> "_Client | None":
+        from muster_coordinator.runtime.tls_files import subject_of
+
         der = connection.certificate
         try:
             principal = ANONYMOUS if der is None else f"User:{self._tls.rules.user(subject_of(der))}"

@@ -27,7 +27,6 @@ from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Dialler, Mesh
 from muster_coordinator.runtime.limits import LINK_UNACKNOWLEDGED_MS, LISTEN_BACKLOG
 from muster_coordinator.runtime.tls_connection import TLS_FIRST_BYTE, Handshakes, TlsConnection
-from muster_coordinator.runtime.tls_files import hosts_of
 from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.security.certificates import covers
 
@@ -110,6 +109,8 @@ class TcpPeers:
     def speaker(self, der: bytes | None) -> Callable[[BrokerId], bool]:
         """For whom this certificate may speak. Of a broker at an unknown address, which asks to join, the CA's word is
         all there is."""
+        from muster_coordinator.runtime.tls_files import hosts_of
+
         try:
             hosts = hosts_of(der) if der is not None else ()
         except WireError:

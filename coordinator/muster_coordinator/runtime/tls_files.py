@@ -4,11 +4,11 @@ Everything becomes the same values: a chain and a key as PEM that OpenSSL takes,
 `security.certificates` judges. A file that is of no use is refused with its path and the cure; a Java keystore with the
 `keytool` line that converts it. The text of a key never gets into an error.
 
-What it does not do: watch files (`runtime.tls_store`), or keep what it has read.
+What it does not do: watch files (`runtime.tls_store`), or keep what it has read. Whoever needs it in a replica imports
+it where it is needed: `cryptography` is a tenth of a start, and a replica without TLS reads no certificate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -23,8 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from muster_coordinator.errors import EnvironmentFault, WireError
+from muster_coordinator.errors import WireError
 from muster_coordinator.limits import MIB
+from muster_coordinator.runtime.tls_material import Material, TlsRefused
 from muster_coordinator.security.certificates import Certificate
 from muster_coordinator.security.distinguished_name import rfc2253
 from muster_coordinator.security.tls_config import StoreType, TlsConfig
@@ -37,25 +38,6 @@ _BEGIN = "-----BEGIN"
 _UNREADABLE = (ValueError, TypeError, KeyError, OverflowError, UnsupportedAlgorithm, WireError)
 """What reading a damaged certificate raises, by what is damaged."""
 _Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
-
-
-class TlsRefused(EnvironmentFault):
-    """Files of keys or certificates cannot be used; the message names the file and the cure."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Material:
-    """What one set of files holds. No repr: it has the key."""
-
-    chain: tuple[Certificate, ...] = ()
-    key: bytes = b""
-    """The private key's SubjectPublicKeyInfo; empty: no key is configured."""
-    pem: bytes = b""
-    """Key and chain, for OpenSSL."""
-    trusted: tuple[Certificate, ...] = ()
-    trusted_pem: str = ""
-    where: str = ""
-    """The files, for messages."""
 
 
 def read_bytes(path: Path) -> bytes:

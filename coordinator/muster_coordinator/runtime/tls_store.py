@@ -20,7 +20,7 @@ from muster_coordinator.errors import MusterError
 from muster_coordinator.events import TLS_LOADED, TLS_REFUSED, Event, Tell
 from muster_coordinator.ports import Loop, Timer
 from muster_coordinator.runtime import limits
-from muster_coordinator.runtime.tls_files import Material, TlsRefused, read_material
+from muster_coordinator.runtime.tls_material import Material, TlsRefused
 from muster_coordinator.security.certificates import expires_s, problem_of
 from muster_coordinator.security.tls_config import ClientAuth, TlsConfig
 
@@ -82,7 +82,7 @@ class TlsStore:
 
     def load(self) -> None:
         """Read the files now. Blocking. Raises `TlsRefused`."""
-        self._take(read_material(self._config))
+        self._take(_read(self._config))
 
     def start(self) -> None:
         """Look at the files from now on."""
@@ -103,7 +103,7 @@ class TlsStore:
 
     def _look(self) -> None:
         config = self._config
-        self._loop.submit(limits.TLS_QUEUE, lambda: read_material(config), self._looked)
+        self._loop.submit(limits.TLS_QUEUE, lambda: _read(config), self._looked)
 
     def _looked(self, found: Material | BaseException) -> None:
         if self._stopped:
@@ -213,3 +213,9 @@ def _as_file(pem: bytes) -> Iterator[str]:
         file.write(pem)
         file.flush()
         yield file.name
+
+
+def _read(config: TlsConfig) -> Material:
+    from muster_coordinator.runtime.tls_files import read_material
+
+    return read_material(config)

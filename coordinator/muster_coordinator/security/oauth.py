@@ -7,17 +7,18 @@ kind of the key; the signature is checked by PyJWT's `PyJWS` alone, and each cla
 issuer, audience, expiry, not before, issued at. A refusal is told in two steps, as the RFC has it. A token whose key is
 not known yet is `KeyMissing`: its message is given again once the keys were fetched anew. What this does not do: fetch
 keys (`runtime.jwks`).
+
+PyJWT is imported by the first set of keys: with what it imports it is a tenth of a replica's start, and most clusters
+take no tokens.
 """
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeGuard
-
-import jwt
-from jwt.api_jws import PyJWS
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from muster_coordinator.security.limits import (
     CLOCK_SKEW_SECONDS_MAX,
@@ -29,6 +30,10 @@ from muster_coordinator.security.limits import (
 from muster_coordinator.security.outcome import Accepted, Challenge, KeyMissing, Outcome, Refused
 from muster_coordinator.security.scram import user_name_error
 
+if TYPE_CHECKING:
+    import jwt
+    from jwt.api_jws import PyJWS
+
 ALGORITHMS = MappingProxyType(
     {
         "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
@@ -38,7 +43,6 @@ ALGORITHMS = MappingProxyType(
 """What a token may be signed by -> the kind of key. Never `none`, never an HMAC."""
 RSA_BITS_MIN = 2_048
 INVALID_TOKEN = b'{"status":"invalid_token"}'
-_JWS = PyJWS(algorithms=list(ALGORITHMS))
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[^,=\x00-\x1f]|=2C|=3D)*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e\t\r\n]*\x01)+)\x01"
 )
@@ -59,7 +63,7 @@ class TokenRules:
         assert 0 <= self.skew_seconds <= CLOCK_SKEW_SECONDS_MAX
 
 
-Keys = Mapping[str, jwt.PyJWK]
+Keys = Mapping[str, "jwt.PyJWK"]
 """By key id. A key without one has the id ""."""
 
 
@@ -84,7 +88,16 @@ def parse_jwks(text: bytes) -> Keys:
     return MappingProxyType(found)
 
 
-def _key(item: object) -> jwt.PyJWK | None:
+@functools.cache
+def _jws() -> "PyJWS":
+    from jwt.api_jws import PyJWS
+
+    return PyJWS(algorithms=list(ALGORITHMS))
+
+
+def _key(item: object) -> "jwt.PyJWK | None":
+    import jwt
+
     if not isinstance(item, dict) or item.get("kty") not in ALGORITHMS.values() or item.get("use", "sig") != "sig":
         return None
     if item.get("alg") is not None and item["alg"] not in ALGORITHMS:
@@ -171,6 +184,8 @@ class VerifiedToken:
 
 def verified_token(token: str, keys: Keys, rules: TokenRules, now_ms: int) -> VerifiedToken | KeyMissing | Refused:
     """What a token says that is signed by one of the keys and follows the rules at this wall time."""
+    import jwt
+
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, RecursionError):
@@ -186,7 +201,7 @@ def verified_token(token: str, keys: Keys, rules: TokenRules, now_ms: int) -> Ve
     if key.key_type != ALGORITHMS[algorithm]:
         return Refused("a token that is signed by another algorithm than its key is for")
     try:
-        payload = _JWS.decode(token, key=key.key, algorithms=[algorithm])
+        payload = _jws().decode(token, key=key.key, algorithms=[algorithm])
         claims = json.loads(payload)
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         return Refused("a token with a signature that does not fit")
