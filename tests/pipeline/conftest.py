@@ -1,4 +1,8 @@
-"""One Spark session for the run (per pytest worker), with the pipeline's data sources registered."""
+"""One Spark session for the run (per pytest worker), with the pipeline's data sources registered.
+
+The JVMs of all Sparks here, those of commands as well, compile by the first compiler alone and collect in one thread:
+they live for seconds, and the second compiler was half of their processor time.
+"""
 
 from collections.abc import Iterator
 
@@ -19,8 +23,23 @@ SETTINGS = {
 }
 
 
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder of settings that every Spark reads which is started from here."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    (folder / "spark-defaults.conf").write_text(
+        f"spark.driver.extraJavaOptions {JVM}\nspark.executor.extraJavaOptions {JVM}\n", "utf-8"
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SPARK_CONF_DIR", str(folder))
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(spark_defaults: None) -> Iterator[SparkSession]:
     """local[2]; skipped, or failed with MUSTER_REQUIRE=java, where there is no Java."""
     try:
         check_java()
