@@ -96,6 +96,7 @@ def run(
         tell("the groups are settled")
         for how in groups.ended_alone:
             tell(how)
+        offsets.pause_s = min(pause_s, registers.PAUSE_S)  # what is missing of them comes fast
         _until(lambda: offsets.done >= operations_min)
         offsets.finish()
         produced = [one for producer in sending for one in producer.produced()]
