@@ -64,7 +64,7 @@ def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Pa
                 shown = json.loads(muster(cluster, "balance", "-o", "json").stdout or "{}")
                 return shown.get("state") == "level" and not shown["planned"]
 
-            wait_until("the balancer says so", says_level, 30)
+            wait_until("the balancer says so", says_level, 30, every=0.5)
             assert muster(cluster, "balance", "--pause").returncode == 0
             asked = muster(cluster, "decommission", "4", "--wait", "6")
             assert (asked.returncode, "paused" in asked.stderr) == (Exit.UNREACHABLE, True), asked.stderr

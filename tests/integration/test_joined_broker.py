@@ -236,7 +236,9 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
                 cluster.start_replica(killed)
                 wait_until(f"it is on {replicas}", lambda replicas=replicas: is_on(*replicas), 60)
                 done = f"Reassignment of partition {TOPIC}-0 is completed"
-                wait_until(done, lambda replicas=replicas, done=done: done in reassign("--verify", *replicas), 60)
+                wait_until(
+                    done, lambda replicas=replicas, done=done: done in reassign("--verify", *replicas), 60, every=0.5
+                )
                 wait_until("broker 3 shows no rate", lambda: throttles(*BROKER) == {}, 10)
                 wait_until("the topic, too", lambda: throttles(ConfigResource.Type.TOPIC, TOPIC) == {}, 10)
                 await_observer(cluster)

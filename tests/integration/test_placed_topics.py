@@ -195,7 +195,7 @@ def test_a_lost_broker_costs_what_had_its_only_replica_there_and_says_so(cluster
             assert done.returncode != Exit.OK, done.stdout
             return done.stderr + done.stdout
 
-        wait_until("its replacement is refused in words", lambda: ONLY_REPLICA_OF_ONE.search(refused()), 30)
+        wait_until("its replacement is refused in words", lambda: ONLY_REPLICA_OF_ONE.search(refused()), 30, every=0.5)
     finally:  # the other tests need it
         cluster.start_replica(broker)
     wait_until("it leads again", lambda: all(told(cluster, "one", 0)[number][0] == broker for number in alone), 30)
