@@ -20,6 +20,7 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
 HEAP_MIB = 128
 TIMEOUT_S = 60.0

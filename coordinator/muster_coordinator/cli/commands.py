@@ -14,6 +14,7 @@ from muster_coordinator.cli import (
     replication_factor,
     stopped_entries,
     topics,
+    transactions,
     users,
 )
 from muster_coordinator.cli.accept_losses import accept_losses
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(users.app, name="user")
     app.add_typer(acls.app, name="acl")
     app.add_typer(quotas.app, name="quota")
+    app.add_typer(transactions.app, name="transactions")
     stopped_entries.register(cluster.app)
     replace_replica.register(cluster.app)
     balance.register(cluster.app)

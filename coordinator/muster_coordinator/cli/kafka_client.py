@@ -24,6 +24,7 @@ _NOT_FOUND = {
     "UnknownTopicIdError": "no such topic",
     "GroupIdNotFoundError": "no such group",
     "UnknownMemberIdError": "no such member",
+    "TransactionalIdNotFoundError": "no such transactional id",
 }
 
 Answer = TypeVar("Answer")
