@@ -21,8 +21,10 @@ from muster_coordinator.replica.multiraft.status import (
     DamagedFile,
     GroupStatus,
     InstallStatus,
+    LateMarker,
     OpenTransactions,
     ScrubStatus,
+    TransactionStatus,
     WorkDone,
 )
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
@@ -90,6 +92,7 @@ class FakeReplica:
         """Whether a round shows that this replica's image is current."""
         self.stopped: list[StoppedEntry] = []
         self.transactions: list[OpenTransactions] = []
+        self.late: list[LateMarker] = []
         self.skips: list[GroupNo] = []
         self.skip_agreed: bool | None = True
         """None: nobody answers."""
@@ -240,6 +243,12 @@ class FakeReplica:
 
     def open_transactions(self) -> Iterator[OpenTransactions]:
         return iter(self.transactions)
+
+    def transaction_status(self) -> TransactionStatus:
+        return TransactionStatus(9, 4, 2, committed=30, aborted=7, timed_out=3, fenced=5, ids_expired=11)
+
+    def late_markers(self) -> Iterator[LateMarker]:
+        return iter(self.late)
 
     def stopped_entries(self) -> list[StoppedEntry]:
         return self.stopped

@@ -25,7 +25,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.multiraft.status import CopyWithoutRoom, DamagedFile
+from muster_coordinator.replica.multiraft.status import CopyWithoutRoom, DamagedFile, LateMarker, OpenTransactions
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
@@ -127,6 +127,22 @@ def test_status_says_who_and_how_and_conforms(tmp_path: Path) -> None:
         assert (document["version"], document["broker"], document["ready"]) == ("1.2.3", 0, True)
         assert document["leaderships"] == 5
         assert [broker["alive"] for broker in document["brokers"]] == [True, True, True]
+
+    run(tmp_path, body)
+
+
+def test_status_says_how_long_readers_of_committed_data_have_stood_still(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        _, document = await h.ask("GET", "/v1/status")
+        told = {"ids": 9, "ongoing": 4, "prepared": 2}
+        none = {"markers_late": 0, "partitions_held_back": 0, "oldest_open_ms": None}
+        assert document["transactions"] == told | none
+        h.replica.transactions = [OpenTransactions(GroupNo(1), 5, 12), OpenTransactions(GroupNo(2), 61_500, 1)]
+        h.replica.late = [LateMarker("orders", 0, 10_001)]
+        _, document = await h.ask("GET", "/v1/status")
+        assert document["transactions"] == told | {
+            "markers_late": 1, "partitions_held_back": 2, "oldest_open_ms": 61_500,
+        }  # fmt: skip
 
     run(tmp_path, body)
 

@@ -25,7 +25,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.quotas.client_quotas import Kind
-from muster_coordinator.replica.multiraft.status import OpenTransactions
+from muster_coordinator.replica.multiraft.status import LateMarker, OpenTransactions
 from muster_coordinator.runtime.clients import ClientStats
 from muster_coordinator.runtime.tls_store import TlsStatus
 from muster_coordinator.wire.request_meter import RequestMeter
@@ -212,6 +212,7 @@ def scrape(groups: int = 2) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
         replica.leaders[next(iter(replica.leaders))] = None
         replica.down = {BrokerId(2)}
         replica.transactions = [OpenTransactions(FIRST_OFFSETS_GROUP, 61_500, 12)]
+        replica.late = [LateMarker("orders", number, 10_500 + number) for number in range(PIECE + 1)]
         registry = CollectorRegistry()
         registry.register(ReplicaCollector(replica, Process(), meter))
         registry.register(RequestCollector(Requests()))
@@ -298,6 +299,17 @@ def test_the_page_holds_every_promised_metric() -> None:
     at = (("partition", "0"), ("topic", "__consumer_offsets"))
     assert values["muster_oldest_open_transaction_seconds", at] == 61.5
     assert values["muster_last_stable_offset_lag", at] == 12
+    late = [labels for name, labels in values if name == "muster_transaction_marker_late_seconds"]
+    assert len(late) == PIECE + 1
+    assert values["muster_transaction_marker_late_seconds", (("partition", "100"), ("topic", "orders"))] == 10.6
+    assert values["muster_transactional_ids", ()] == 9
+    assert values["muster_transactions", (("state", "ongoing"),)] == 4
+    assert values["muster_transactions", (("state", "prepared"),)] == 2
+    assert values["muster_transactions_completed_total", (("outcome", "committed"),)] == 30
+    assert values["muster_transactions_completed_total", (("outcome", "aborted"),)] == 7
+    assert values["muster_transactions_timed_out_total", ()] == 3
+    assert values["muster_producers_fenced_total", ()] == 5
+    assert values["muster_transactional_ids_expired_total", ()] == 11
     assert values["muster_peer_up", (("peer", "1"),)] == 1
     assert values["muster_peer_up", (("peer", "2"),)] == 0
     assert values["muster_loop_longest_turn_seconds", ()] == 0.012

@@ -21,6 +21,8 @@ from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.records.control import EndMarker, TransactionMarker
+from muster_coordinator.replica.transactions.limits import MARKER_LATE_MS
 from muster_operator.runtime.metrics import Metrics
 from prometheus_client import CollectorRegistry
 
@@ -99,6 +101,13 @@ def open_transaction(cluster: SimCluster, broker: int) -> None:
         verification=number,
     )
     cluster.world.run_until("it is stored", lambda: codes == [0])
+    # Of another producer: a marker of a coordinator that is none any more is refused for good.
+    newer, older = (TransactionMarker(8, 0, EndMarker(False, epoch), 0) for epoch in (9, 1))
+    log.write_marker(newer, deadline_ms=deadline_ms, done=codes.append)
+    cluster.world.run_until("it is written", lambda: codes == [0, 0])
+    assert node.formed is not None
+    node.formed.markers.send(older, ("t", 0), lambda: True, lambda: codes.append(1))
+    cluster.world.run_for(MARKER_LATE_MS + 1_000)
 
 
 @cache

@@ -16,6 +16,7 @@ from muster_coordinator.controller.image import TRANSACTIONS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch, iter_records
+from muster_coordinator.replica.transactions import limits
 from muster_coordinator.transactions.states import State
 from muster_coordinator.wire.versions import Api
 
@@ -344,3 +345,35 @@ def test_the_log_is_made_once_by_whoever_is_asked_first() -> None:
     image = it.cluster.nodes[0].image()
     assert image is not None
     assert len(image.topics[TRANSACTIONS_TOPIC].partitions) == 2
+
+
+def test_a_marker_that_no_partition_takes_is_told_until_it_is_not_owed_any_more() -> None:
+    """Somebody with the right to it has written markers as a later coordinator; this one's are refused (52)."""
+    it = Whole(15)
+    me = it.init("app")
+    it.add("app", me, 0, 1)
+    it.write("app", me, 0, b"v")
+    leader = it.cluster.wait_leader(it.group("data", 0))
+    marker = {
+        "producer_id": me[0],
+        "producer_epoch": me[1],
+        "transaction_result": False,
+        "coordinator_epoch": 2**31 - 1,
+        "topics": [{"name": "data", "partition_indexes": [0]}],
+    }
+    answer = it.ask(leader, Api.WRITE_TXN_MARKERS, 1, markers=[marker])
+    assert code(answer.markers[0].topics[0].partitions[0].error_code) == 0
+    it.end("app", me, commit=True)
+    it.cluster.world.run_for(limits.MARKER_LATE_MS - 1_000)
+    nodes = it.cluster.nodes
+    assert not any(list(node.late_markers()) for node in nodes.values()), "it may be an election"
+    it.cluster.world.run_for(3_000)
+    coordinator = nodes[it.coordinator("app")]
+    (late,) = coordinator.late_markers()
+    assert (late.topic, late.partition, late.late_ms >= limits.MARKER_LATE_MS) == ("data", 0, True)
+    assert coordinator.transaction_status()[:3] == (1, 0, 1)
+    assert [sum(node.transaction_status().prepared for node in nodes.values())] == [1], "only who leads has it"
+    assert it.cluster.submit(it.alive(), DeleteTopic(topic_id=TOPIC_ID)).error == Code.NONE
+    it.settled("app")
+    assert list(coordinator.late_markers()) == []
+    assert coordinator.transaction_status()[:5] == (1, 0, 0, 1, 0)

@@ -17,6 +17,7 @@ from muster_coordinator.transactions.requests import (
     InitProducer,
 )
 from muster_coordinator.transactions.states import State
+from muster_coordinator.transactions.stats import TransactionStats
 
 from tests.transactions.host import A0, A1, B0, CONFIG, TransactionHost
 
@@ -621,3 +622,32 @@ def test_markers_are_asked_for_by_name_of_the_id(host: TransactionHost) -> None:
     host.commit()
     assert isinstance(host.markers[0], SendMarkers)
     assert host.markers[0].transactional_id == "x"
+
+
+def test_what_coordinators_did_is_counted_when_it_is_applied() -> None:
+    stats = TransactionStats()
+    host = TransactionHost()
+    host.leader = TransactionCoordinator(CONFIG, stats)
+    host.run(host.leader.lead(host.now, host.term))
+    one = host.init("one")
+    assert stats == TransactionStats()
+    host.add(one, A0, name="one")
+    assert host.leader.open_counts() == (1, 1, 0)
+    ticket = host.ask(EndTransaction("one", one.producer_id, one.producer_epoch, True, 0))
+    assert stats.committed == 0
+    host.commit()
+    assert (host.answers[ticket].code, stats.committed, host.leader.open_counts()) == (Code.NONE, 0, (1, 0, 1))
+    host.run_all()
+    assert stats == TransactionStats(committed=1)
+    host.add(one, A0, name="one")
+    assert host.end(one, commit=False, name="one").code is Code.NONE
+    assert stats == TransactionStats(committed=1, aborted=1), "its client asked for that abort"
+    host.add(one, A0, name="one")
+    host.pass_time(60_000)
+    assert stats == TransactionStats(committed=1, aborted=2, timed_out=1)
+    assert host.add(one, A0, name="one").code is Code.PRODUCER_FENCED
+    assert stats.fenced == 1
+    host.pass_time(8 * 86_400_000)
+    assert (stats.ids_expired, host.leader.open_counts()) == (1, (0, 0, 0))
+    host.run(host.leader.resign(host.now))
+    assert stats == TransactionStats(committed=1, aborted=2, timed_out=1, fenced=1, ids_expired=1)

@@ -22,10 +22,10 @@ from typing_extensions import override
 
 from muster_coordinator.admin.group_meter import OTHER_GROUPS, GroupMeter
 from muster_coordinator.admin.status import names_of_groups
+from muster_coordinator.admin.transaction_metrics import transaction_metrics
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.image import observers
 from muster_coordinator.histogram import Histogram
-from muster_coordinator.ids import GroupNo
 
 PIECE = 100
 """Rows of one family in a piece. Collecting a piece takes a millisecond, writing it another."""
@@ -123,24 +123,7 @@ class ReplicaCollector(Collector):
             suspended,
         )
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
-        yield from self._transaction_metrics(names)
-
-    def _transaction_metrics(self, names: Mapping[GroupNo, tuple[str, int]]) -> Iterator[Metric]:
-        """Of partitions with an open transaction only: a series that is not there stands for none."""
-        labels = ["topic", "partition"]
-        age = GaugeMetricFamily(
-            "muster_oldest_open_transaction_seconds", "How long it keeps back the last stable offset.", labels=labels
-        )
-        lag = GaugeMetricFamily(
-            "muster_last_stable_offset_lag", "Offsets that readers of committed data do not get yet.", labels=labels
-        )
-        for one in self._replica.open_transactions():
-            topic, partition = names.get(one.group, ("", one.group))
-            age.add_metric([topic, str(partition)], one.open_ms / 1000)
-            lag.add_metric([topic, str(partition)], one.lag)
-            if len(age.samples) >= PIECE:
-                yield from _pieces((age, lag))
-        yield from (age, lag)
+        yield from transaction_metrics(self._replica, names, PIECE)
 
     def _wal_metrics(self) -> Iterator[Metric]:
         used = GaugeMetricFamily("muster_wal_used_bytes", "Bytes written and not yet deleted.", labels=["lane"])

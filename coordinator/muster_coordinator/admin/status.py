@@ -40,6 +40,7 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "leaderships": drain.left(),
         "disk": disk_document(replica.disk_status()),
         "cleaner": cleaner_document(replica.cleaner_status()),
+        "transactions": transactions_document(replica),
         "controller": {"leader": controller.leader, "term": controller.term},
         "voters": list(image.voters) if image is not None else [],
         "observers": list(observers(image)) if image is not None else [],
@@ -64,6 +65,20 @@ def cleaner_document(cleaner: CleanerStatus) -> Json:
         "freed_bytes": cleaner.freed_bytes,
         "due": cleaner.due,
         "uncleanable": cleaner.uncleanable,
+    }
+
+
+def transactions_document(replica: AdminReplica) -> Json:
+    """Transactions coordinated here, and what they keep from readers of committed data in partitions led here."""
+    status = replica.transaction_status()
+    ages_ms = [one.open_ms for one in replica.open_transactions()]
+    return {
+        "ids": status.ids,
+        "ongoing": status.ongoing,
+        "prepared": status.prepared,
+        "markers_late": sum(1 for _ in replica.late_markers()),
+        "partitions_held_back": len(ages_ms),
+        "oldest_open_ms": max(ages_ms, default=None),
     }
 
 

@@ -18,8 +18,10 @@ from muster_coordinator.replica.multiraft.status import (
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
+    LateMarker,
     OpenTransactions,
     ScrubStatus,
+    TransactionStatus,
     WorkDone,
 )
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
@@ -85,6 +87,14 @@ class AdminReplica(Surface, Protocol):
 
     def open_transactions(self) -> Iterator[OpenTransactions]:
         """The topic partitions led here with an open transaction."""
+        ...
+
+    def transaction_status(self) -> TransactionStatus:
+        """Numbers of the coordinators of transactions here."""
+        ...
+
+    def late_markers(self) -> Iterator[LateMarker]:
+        """Partitions that have lacked a marker of a coordinator here for long."""
         ...
 
     def log_bytes(self, group: GroupNo) -> int | None:

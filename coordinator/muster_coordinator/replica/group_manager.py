@@ -438,7 +438,7 @@ class GroupManager:
         """A partition of the transaction log."""
         roll = self._rolls[number]
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
-        coordinator = TransactionCoordinator(self._settings.transactions)
+        coordinator = TransactionCoordinator(self._settings.transactions, self.transaction_services.stats)
 
         def restore(recovery: Recovery) -> MakeMachine:
             state = self._state(number, folder, recovery, roll, log)

@@ -8,6 +8,7 @@ do: serve listeners, or decide when the process ends (`app`).
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from itertools import chain
 
 from muster_coordinator.context import RequestContext
@@ -40,8 +41,10 @@ from muster_coordinator.replica.multiraft.status import (
     CopyWithoutRoom,
     GroupStatus,
     InstallStatus,
+    LateMarker,
     OpenTransactions,
     ScrubStatus,
+    TransactionStatus,
     WorkDone,
     group_status,
 )
@@ -494,6 +497,18 @@ class Node:
         if group_manager is None:
             return ShardStats()
         return summed((group_manager.past_stats, *(held.shard.stats for held in group_manager.shards.values())))
+
+    def transaction_status(self) -> TransactionStatus:
+        """Of the coordinators of transactions on this replica."""
+        if (manager := self.group_manager) is None:
+            return TransactionStatus()
+        counts = [held.coordinator.open_counts() for held in manager.coordinators.values()]
+        ids, ongoing, prepared = (sum(some) for some in zip((0, 0, 0), *counts, strict=True))
+        return TransactionStatus(ids, ongoing, prepared, *astuple(manager.transaction_services.stats))
+
+    def late_markers(self) -> Iterator[LateMarker]:
+        """Partitions that have lacked a marker of a coordinator here for long."""
+        return iter(()) if self.formed is None else iter(self.formed.markers.late())
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start a leadership transfer of `group` to `target`. False: this replica does not lead it, or the target

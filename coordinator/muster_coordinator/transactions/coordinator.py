@@ -47,14 +47,17 @@ from muster_coordinator.transactions.requests import (
     VerifyPartitions,
 )
 from muster_coordinator.transactions.states import PREPARED, State
+from muster_coordinator.transactions.stats import TransactionStats
 from muster_coordinator.transactions.timers import Timers
 
 
 class TransactionCoordinator:
     """See the module. Single-threaded."""
 
-    def __init__(self, config: TransactionConfig) -> None:
+    def __init__(self, config: TransactionConfig, stats: TransactionStats | None = None) -> None:
+        """`stats`: those of all coordinators of the replica."""
         self._config = config
+        self._stats = stats or TransactionStats()
         self._state = LogState()
         self._effects: list[Effect] = []
         self._last_token = 0
@@ -86,6 +89,7 @@ class TransactionCoordinator:
         self._now_ms = now.monotonic_ms
         flight = self._landed(token)
         change = flight.change
+        self._count(flight)
         for transactional_id in flight.ids:
             if change is None:
                 self._last_epochs.pop(transactional_id, None)
@@ -382,10 +386,26 @@ class TransactionCoordinator:
             if known is not None:
                 yield transactional_id, known
 
+    def open_counts(self) -> tuple[int, int, int]:
+        """(ids, those with an open transaction, those whose markers are on their way) of a leader; else none."""
+        state = self._state
+        return (0, 0, 0) if self._term is None else (len(state.transactions), len(state.ongoing), len(state.prepared))
+
     # -- small parts -----------------------------------------------------------------------------------------------
+
+    def _count(self, flight: Flight) -> None:
+        stats, change = self._stats, flight.change
+        if change is None:
+            stats.ids_expired += len(flight.ids)
+            return
+        state = change.transaction.state
+        stats.committed += state is State.COMPLETE_COMMIT
+        stats.aborted += state is State.COMPLETE_ABORT
+        stats.timed_out += state is State.PREPARE_ABORT and flight.answer is None  # nobody has asked for it
 
     def _reply(self, ticket: int, answer: Answer) -> None:
         """An answer that changes nothing."""
+        self._stats.fenced += answer.code is Code.PRODUCER_FENCED
         self._effects.append(Reply(ticket, answer, proven=answer.code in RETRIED))
 
     def _take(self) -> list[Effect]:

@@ -108,6 +108,30 @@ class OpenTransactions(NamedTuple):
     """Offsets from the last stable one to the high watermark."""
 
 
+class TransactionStatus(NamedTuple):
+    """What the coordinators of transactions that lead here have, and what those that led here did."""
+
+    ids: int = 0
+    ongoing: int = 0
+    """Transactional ids with an open transaction."""
+    prepared: int = 0
+    """Ids whose outcome is decided, and of which not every partition has its marker."""
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    fenced: int = 0
+    ids_expired: int = 0
+
+
+class LateMarker(NamedTuple):
+    """A partition that lacks the marker of a transaction whose coordinator leads here."""
+
+    topic: str
+    partition: int
+    late_ms: int
+    """Since the oldest such marker was sent for the first time by this leader."""
+
+
 class InstallStatus(NamedTuple):
     """Snapshot installs since this replica's start."""
 

@@ -11,7 +11,7 @@ coordinator still learns it. What it does not do: decide anything about transact
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
@@ -29,6 +29,7 @@ from muster_coordinator.transactions.coordinator import TransactionCoordinator
 from muster_coordinator.transactions.effects import Append, Effect, Reply, SendMarkers
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.requests import Answer, EndTransaction, InitProducer, Request
+from muster_coordinator.transactions.stats import TransactionStats
 
 TIMER_RETRY_MS = 100
 """When a timer is retried that fired while the leader had not heard a quorum, or was transferring (decision 7)."""
@@ -56,6 +57,7 @@ class TransactionServices:
     """Calls back with an unused producer id; -1: there is none now."""
     send_marker: Callable[[TransactionMarker, TopicPartition, Callable[[], bool], MarkerWritten], None] = _nothing_sent
     """Have the marker written into the partition, however often it takes, while `wanted()`; then call back."""
+    stats: TransactionStats = field(default_factory=TransactionStats)
 
 
 class TransactionGroup:

@@ -16,6 +16,10 @@ MARKER_ANSWER_MS = 10_000
 MARKER_RETRY_MS = 50
 MARKER_RETRY_MS_MAX = 2_000
 """Pause before a marker is tried again: the first one, doubled each time up to the second one."""
+MARKER_LATE_MS = 10_000
+"""A marker that is not written after this time is told in metrics: no election takes that long."""
+LATE_PARTITIONS_MAX = 1_000
+"""Of which that is told, and as many times ten markers are looked at in one scrape, the oldest first."""
 QUESTIONS_UNANSWERED_MAX = 10_000
 """Questions of this replica that no coordinator has answered, and as many of peers that are not answered here."""
 QUESTION_ANSWER_MS = 5_000

@@ -14,6 +14,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
@@ -23,6 +24,7 @@ from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.records.transaction_log import TopicPartition
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.leaders import Leaders
+from muster_coordinator.replica.multiraft.status import LateMarker
 from muster_coordinator.replica.transactions import limits
 from muster_coordinator.replica.transactions.transaction_payloads import (
     MarkerRow,
@@ -38,7 +40,7 @@ _DONE = (Code.NONE, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TOPIC_EXCEPTION)
 class _Job:
     """One marker for one partition."""
 
-    __slots__ = ("done", "marker", "partition", "tries", "wanted")
+    __slots__ = ("begun_ms", "done", "marker", "partition", "tries", "wanted")
 
     def __init__(
         self,
@@ -46,7 +48,9 @@ class _Job:
         partition: TopicPartition,
         wanted: Callable[[], bool],
         done: Callable[[], None],
+        begun_ms: int,
     ) -> None:
+        self.begun_ms = begun_ms
         self.marker = marker
         self.partition = partition
         self.wanted = wanted
@@ -89,6 +93,8 @@ class MarkerDelivery:
         self._count = 0
         self._passing = False
         self._frames: dict[int, _Frame] = {}
+        self._unwritten: dict[_Job, None] = {}
+        """All that are neither done nor known to be unwanted, the oldest first."""
         self._served = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -101,8 +107,32 @@ class MarkerDelivery:
         done: Callable[[], None],
     ) -> None:
         """See `transaction_groups.TransactionServices`."""
-        self._ready.append(_Job(marker, partition, wanted, done))
+        job = _Job(marker, partition, wanted, done, self._loop.monotonic_ms())
+        self._unwritten[job] = None
+        self._ready.append(job)
         self._pass_soon()
+
+    def late(self) -> list[LateMarker]:
+        """The partitions whose oldest marker is not written after `limits.MARKER_LATE_MS`."""
+        found: dict[TopicPartition, LateMarker] = {}
+        now_ms = self._loop.monotonic_ms()
+        for job in islice(self._unwritten, 10 * limits.LATE_PARTITIONS_MAX):
+            late_ms = now_ms - job.begun_ms
+            if late_ms < limits.MARKER_LATE_MS or len(found) == limits.LATE_PARTITIONS_MAX:
+                break
+            if job.wanted():
+                found.setdefault(job.partition, LateMarker(*job.partition, late_ms))
+        return list(found.values())
+
+    def _is_wanted(self, job: _Job) -> bool:
+        wanted = job.wanted()
+        if not wanted:
+            self._unwritten.pop(job, None)
+        return wanted
+
+    def _finish(self, job: _Job) -> None:
+        self._unwritten.pop(job, None)
+        job.done()
 
     def _pass_soon(self) -> None:
         if not self._passing:
@@ -114,7 +144,7 @@ class MarkerDelivery:
         batches: dict[BrokerId, list[tuple[GroupNo, _Job]]] = {}
         for _ in range(min(limits.MARKERS_PER_TURN, len(self._ready))):
             job = self._ready.popleft()
-            if not job.wanted():
+            if not self._is_wanted(job):
                 continue
             group = self._group_of(job.partition)
             if group is None:
@@ -142,10 +172,10 @@ class MarkerDelivery:
 
     def _look_whether_gone(self, job: _Job) -> None:
         def current(confirmed: bool) -> None:
-            if not job.wanted():
+            if not self._is_wanted(job):
                 return
             if confirmed and self._group_of(job.partition) is None:
-                job.done()
+                self._finish(job)
             else:
                 self._again(job)
 
@@ -173,10 +203,10 @@ class MarkerDelivery:
         self._frames[number] = _Frame(peer, jobs, self._loop.call_at(due_ms, lambda: self._lost(number)))
 
     def _answered(self, job: _Job, code: int) -> None:
-        if not job.wanted():
+        if not self._is_wanted(job):
             return
         if code in _DONE:
-            job.done()
+            self._finish(job)
         else:
             self._again(job)
 
