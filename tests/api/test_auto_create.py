@@ -9,6 +9,7 @@ from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.limits import RAFT_GROUPS_MAX
+from muster_coordinator.wire.throttling import Throttling
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
@@ -156,3 +157,23 @@ def test_the_answer_after_a_wait_for_leaders_is_still_that_of_a_topic_in_the_mak
     surface.fake_loop.run(limits.METADATA_LEADERLESS_WAIT_MS)
     (answer,) = client.receive()
     assert [code(t.error_code) for t in answer.topics] == [5, 0]
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_partitions_that_are_made_by_the_way_take_tokens_and_nobody_is_muted_for_them(version: int) -> None:
+    """As by Kafka's controller, to which brokers pass these creations on in the client's name (KIP-599)."""
+    surface = FakeSurface()
+    throttling = Throttling(surface.loop)
+    throttling.set({(("user", ""),): (("controller_mutation_rate", 2.0),)})
+    surface.behind = True
+    client = KafkaClient(surface, settings=ON, throttling=throttling)
+    names = [f"new-{number}" for number in range(8)]
+    assert ask(client, *names, version=version) == [(name, 5) for name in names]
+    assert made(surface) == [(name, 4) for name in names[:6]], "22 tokens, and the last may take two more"
+    assert ask(client, names[7], version=version) == [(names[7], 5)], "it was not muted"
+    creation = client.ask(Api.CREATE_TOPICS, 7, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 3}])
+    assert code(creation.topics[0].error_code) == 89, "the bucket is the same"
+    client.connection.unmute()
+    surface.fake_loop.run(1_100)
+    ask(client, names[7], version=version)
+    assert made(surface)[6:] == [(names[7], 4)]

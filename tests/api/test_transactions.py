@@ -8,6 +8,8 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTransactionLog
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.records.control import EndMarker, TransactionMarker
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.transactions.metadata import Transaction
@@ -72,19 +74,60 @@ def refusing(*kinds: ResourceType) -> Any:
 # -- FindCoordinator
 
 
+def first_answer(client: KafkaClient, version: int) -> Any:
+    """Of a cluster without the log, which is not made in time."""
+    client.send(Api.FIND_COORDINATOR, version, key="tx", coordinator_keys=["tx"], key_type=1)
+    client.surface.fake_loop.run(COORDINATOR_LOOKUP_WAIT_MS - 1)
+    assert client.receive() == []
+    client.surface.fake_loop.run(1)
+    (answer,) = client.receive()
+    return answer
+
+
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_first_question_has_the_log_made_and_is_to_be_asked_again(version: int) -> None:
     surface = FakeSurface()
     client = KafkaClient(surface)
     surface.on_command = lambda _: None
-    answer = client.ask(Api.FIND_COORDINATOR, version, key="tx", coordinator_keys=["tx"], key_type=1)
+    answer = first_answer(client, version)
     found = answer.coordinators[0] if version >= 4 else answer
     assert code(found.error_code) == 15
     (command,) = surface.commands
     assert isinstance(command, CreateTransactionLog)
     assert (command.partitions, len(command.placed)) == (50, 50)
-    client.ask(Api.FIND_COORDINATOR, version, key="tx", coordinator_keys=["tx"], key_type=1)
+    first_answer(client, version)
     assert len(surface.commands) == 1, "one proposal at a time"
+
+
+@pytest.mark.parametrize("version", [2, 6])
+def test_the_first_answer_is_its_coordinator_once_the_log_and_the_ids_one_partition_are_there(version: int) -> None:
+    surface = FakeSurface()
+    loop = surface.fake_loop
+    group = LOG_GROUP + partition_of("tx", 50)
+
+    def made(_: CreateTransactionLog) -> None:
+        loop.call_at(loop.monotonic_ms() + 100, log_there)
+
+    def log_there() -> None:
+        surface.add_topic(topic(TRANSACTIONS_TOPIC, 50, first_group=LOG_GROUP, internal=True))
+        for number in range(50):
+            surface.leaders.pop(GroupNo(LOG_GROUP + number), None)
+        loop.call_at(loop.monotonic_ms() + 100, led)
+
+    def led() -> None:
+        surface.elect(group, 2, 3)
+
+    surface.on_command = made
+    began_ms = loop.monotonic_ms()
+    client = KafkaClient(surface)
+    client.send(Api.FIND_COORDINATOR, version, key="tx", coordinator_keys=["tx"], key_type=1)
+    loop.run(150)
+    assert client.receive() == []
+    loop.run(100)
+    (answer,) = client.receive()
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (code(found.error_code), found.node_id, loop.monotonic_ms() - began_ms) == (0, 2, 250)
+    assert len(surface.commands) == 1
 
 
 def test_a_proposal_that_failed_is_made_again() -> None:
@@ -92,7 +135,7 @@ def test_a_proposal_that_failed_is_made_again() -> None:
     surface.behind = True
     surface.on_command = lambda _: CommandResult(7)
     for count in (1, 2):
-        KafkaClient(surface).ask(Api.FIND_COORDINATOR, 2, key="tx", key_type=1)
+        first_answer(KafkaClient(surface), 2)
         assert len(surface.commands) == count
 
 

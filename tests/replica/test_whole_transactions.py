@@ -15,6 +15,7 @@ from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.controller.image import TRANSACTIONS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.records.batch import encode_batch, iter_records
 from muster_coordinator.replica.transactions import limits
 from muster_coordinator.transactions.states import State
@@ -54,6 +55,7 @@ class Whole:
         assert self.cluster.submit(0, data).error == Code.NONE
         self.cluster.world.run_for(300)
         self.sequences: dict[tuple[int, int, int], int] = {}
+        self.log_partitions = 2
 
     def alive(self) -> int:
         return min(self.cluster.nodes)
@@ -66,7 +68,7 @@ class Whole:
     def send(self, broker: int, api: int, version: int, **request: Any) -> list[Any]:
         """The list gets the answer when it comes."""
         node = self.cluster.nodes[broker]
-        settings = api_settings(transaction_partitions=2)
+        settings = api_settings(transaction_partitions=self.log_partitions)
         client = KafkaClient(node, dispatcher=Dispatcher(node, settings, verifier=node))
         client.send(api, version, **request)
         answers: list[Any] = []
@@ -345,6 +347,16 @@ def test_the_log_is_made_once_by_whoever_is_asked_first() -> None:
     image = it.cluster.nodes[0].image()
     assert image is not None
     assert len(image.topics[TRANSACTIONS_TOPIC].partitions) == 2
+
+
+def test_the_first_question_is_answered_with_its_coordinator_though_fifty_groups_are_made_for_it() -> None:
+    it = Whole(14)
+    it.log_partitions = 50
+    began_us = it.cluster.world.now_us
+    answer = it.ask(0, Api.FIND_COORDINATOR, 3, key="app", key_type=1)
+    assert (code(answer.error_code), answer.node_id in it.cluster.nodes) == (0, True)
+    assert it.cluster.world.now_us - began_us < 2_000 * COORDINATOR_LOOKUP_WAIT_MS
+    assert it.init("app")[1] == 0
 
 
 def test_a_marker_that_no_partition_takes_is_told_until_it_is_not_owed_any_more() -> None:

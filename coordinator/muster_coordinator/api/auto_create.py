@@ -5,8 +5,10 @@ Kafka's rules: only where the request allows it (before version 4 it always does
 illegal names are never created. The answer does not wait: it is LEADER_NOT_AVAILABLE, on which every client asks again.
 At most `limits.AUTO_CREATES_AT_ONCE_MAX` creations are under way here at a time, and as many names of one request are
 examined; the others get the same answer and are created when the client asks again. So are those whose replicas have
-too few brokers now: the default is never more than the cluster has, so some of them are to come. What the controller's
-log would refuse is not proposed: a client that polls would fill the log with it.
+too few brokers now: the default is never more than the cluster has, so some of them are to come; and those for which
+the client has no tokens left (`controller_mutation_rate`), who is not told to pause, as by Kafka's controller: his
+records to other topics go over the same connection. What the controller's log would refuse is not proposed: a client
+that polls would fill the log with it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +28,7 @@ from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_
 from muster_coordinator.controller.transitions import raft_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
+from muster_coordinator.wire.throttling import Mutations
 
 
 class AutoCreate:
@@ -40,6 +43,7 @@ class AutoCreate:
         context: RequestContext,
         names: Sequence[str],
         image: ClusterImage,
+        mutations: Mutations,
         done: Callable[[dict[str, Code]], None],
     ) -> None:
         """Passes on the code for each missing name that is being created or cannot be; other names are not in it, and
@@ -55,7 +59,7 @@ class AutoCreate:
             name = names[index]
             if self._lacks(context, name, image):
                 enough = len(told) >= limits.AUTO_CREATES_AT_ONCE_MAX
-                told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image, place)
+                told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image, place, mutations)
             return 0
 
         in_turns(self._services.surface.loop, len(names), look, lambda: done(told))
@@ -70,7 +74,9 @@ class AutoCreate:
         """Whether the creation of one of them is under way."""
         return not self._making.isdisjoint(names)
 
-    def _make(self, context: RequestContext, name: str, image: ClusterImage, place: PlaceForTopics) -> Code:
+    def _make(
+        self, context: RequestContext, name: str, image: ClusterImage, place: PlaceForTopics, mutations: Mutations
+    ) -> Code:
         services = self._services
         if not services.may_create(context, name):
             return Code.TOPIC_AUTHORIZATION_FAILED
@@ -86,6 +92,8 @@ class AutoCreate:
         try:
             placed = placed_replicas(partitions, factor, image, place, services.surface, topic_id)
         except ApiError:
+            return Code.LEADER_NOT_AVAILABLE
+        if not mutations.take(partitions):
             return Code.LEADER_NOT_AVAILABLE
         self._making.add(name)
 

@@ -1,11 +1,12 @@
 """FindCoordinator (protocol notes 2.2): the broker that leads a group's offsets partition, by the client's listener.
 
-While no leader is known the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then it is error 15.
-The first question about a transactional id has the transaction log made (ADR 63), and is answered 15, on which every
-client asks again. Where a cluster cannot have one, because some of its replicas are of a release that does not know
-transactions, key type 1 is answered 35 from version 4 on: Java's, Python's and Go's clients then fail at once and show
-our message. librdkafka asks in version 2 and retries every error but 53 until its time is over, so it gets 53 and shows
-the message with it. As that code's name suggests a missing right, the message says that it is none.
+While no leader is known the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then it is error 15. The
+first question about a transactional id has the transaction log made (ADR 63), and waits as long for the log, and then
+for the leader of the id's one partition of it; the others are not waited for. Where a cluster cannot have one,
+because some of its replicas are of a release that does not know transactions, key type 1 is answered 35 from version
+4 on: Java's, Python's and Go's clients then fail at once and show our message. librdkafka asks in version 2 and
+retries every error but 53 until its time is over, so it gets 53 and shows the message with it. As that code's name
+suggests a missing right, the message says that it is none.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from functools import partial
 from muster_coordinator.api.coordinator_search import CoordinatorSearch, Found
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services
-from muster_coordinator.api.transaction_logs import TRANSACTIONS, TransactionLogs
+from muster_coordinator.api.transaction_logs import TRANSACTIONS, LogWait, TransactionLogs
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.wire.exchange import Exchange
@@ -69,10 +70,14 @@ class FindCoordinator:
             return 0
 
         def judged() -> None:
-            if any(one.code is Code.COORDINATOR_NOT_AVAILABLE for one in found):
-                self._log.create(context)
-            done(found)
+            if all(one.code is TRANSACTIONS.denied for one in found):
+                done(found)
+                return
+            self._log.create(context)
+            made = CoordinatorSearch(services, context, keys, done, TRANSACTIONS).begin
+            LogWait(self._log, services.surface.loop, made, lambda: done(found)).look()
 
+        services = self._services
         in_turns(self._services.surface.loop, len(keys), judge, judged)
 
     def _answer(

@@ -71,7 +71,7 @@ class CoordinatorSearch:
         self._context = context
         self._keys = keys
         self._done = done
-        self._until_ms = services.surface.loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS
+        self._until_ms = 0
         self._places: list[int] = []
         """The partition of each key that was hashed, or why it has none."""
         self._found: dict[int, Found] = {_DENIED: Found(of.denied), _UNFORMED: _NOT_AVAILABLE}
@@ -82,7 +82,8 @@ class CoordinatorSearch:
         """Whether all keys are."""
 
     def begin(self) -> None:
-        """To be called once."""
+        """To be called once. The waits are counted from here."""
+        self._until_ms = self._services.surface.loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS
         in_turns(self._services.surface.loop, len(self._keys), self._place, self._all_placed)
 
     def _place(self, index: int) -> int:

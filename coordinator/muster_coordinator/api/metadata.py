@@ -93,9 +93,12 @@ class Metadata:
             return
         names = list(dict.fromkeys(t.name for t in request.topics or () if t.name is not None))
         again = self._auto.in_the_making(names)
-        self._auto.missing(
-            context, names, image, lambda created: self._begin(context, version, request, created, reply, again=again)
-        )
+        mutations = reply.mutations_by_the_way(context)
+
+        def told(created: dict[str, Code]) -> None:
+            self._begin(context, version, request, created, reply, again=again)
+
+        self._auto.missing(context, names, image, mutations, told)
 
     def _begin(
         self,

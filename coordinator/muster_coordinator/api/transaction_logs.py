@@ -1,9 +1,11 @@
 """Where the coordinator of a transactional id is, and the making of the transaction log at first use (ADR 63).
 
 Whoever is asked for a coordinator first proposes the log; of several brokers that do so one is heard, and the others
-are told that it exists. No answer waits for that. What this does not do: have the log made where a replica's release
-does not know it (feature level below 3), or where a topic that a client made has its name.
+are told that it exists. Answers wait for that a moment. What this does not do: have the log made where a replica's
+release does not know it (feature level below 3), or where a topic that a client made has its name.
 """
+
+from collections.abc import Callable
 
 from muster_coordinator.api.assignments import placed_replicas
 from muster_coordinator.api.authorize import Operation
@@ -22,7 +24,11 @@ from muster_coordinator.controller.image import (
 from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
+from muster_coordinator.ports import Loop
 from muster_coordinator.replica.partitions.surface import partition_of
+
+_LOOK_AGAIN_MS = 10
 
 
 def transaction_partition(image: ClusterImage, transactional_id: str) -> int:
@@ -90,3 +96,27 @@ class TransactionLogs:
 
         command = CreateTransactionLog(topic_id=topic_id, partitions=count, placed=placed)
         services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+
+
+class LogWait:
+    """Calls `made` when the log is there, or `late` when the time for that is over. An object, as a function that names
+    itself would keep the request for ever."""
+
+    __slots__ = ("_late", "_log", "_loop", "_made", "_until_ms")
+
+    def __init__(self, log: TransactionLogs, loop: Loop, made: Callable[[], None], late: Callable[[], None]) -> None:
+        self._log = log
+        self._loop = loop
+        self._made = made
+        self._late = late
+        self._until_ms = loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS
+
+    def look(self) -> None:
+        """To be called once."""
+        now_ms = self._loop.monotonic_ms()
+        if self._log.exists():
+            self._made()
+        elif now_ms >= self._until_ms:
+            self._late()
+        else:
+            self._loop.call_at(min(now_ms + _LOOK_AGAIN_MS, self._until_ms), self.look)

@@ -136,6 +136,10 @@ class Exchange:
         work.mutations = self._connection.throttling.mutations(work.context, strict=strict)
         return work.mutations
 
+    def mutations_by_the_way(self, context: RequestContext) -> Mutations:
+        """As `mutations`, of a request that was not sent for them: its client is refused, and not told to pause."""
+        return self._connection.throttling.mutations(context, strict=True)
+
     @property
     def sasl(self) -> SaslSession | None:
         """How the connection authenticates; None: its listener asks nobody."""
