@@ -239,3 +239,17 @@ def test_the_folder_of_muster_dev_names_addresses_and_token(muster, replicas, tm
         (folder / "server.properties").write_text(f"muster.admin.listener={one.address}\n")
     assert muster("cluster", "status", "--dev", str(tmp_path)).code == Exit.OK
     assert muster("cluster", "status", "--dev", str(tmp_path / "nothing")).code == Exit.USAGE
+
+
+def test_readers_that_stand_still_are_a_remark(muster, replicas, token):
+    told = {"ids": 1, "ongoing": 1, "prepared": 0, "markers_late": 0, "partitions_held_back": 1}
+    words = ("cluster", "status", "--admin", replicas[1].address, "--token-file", token, "-o", "json")
+    for open_ms, late, expected in (
+        (None, 0, []),
+        (899_999, 0, []),
+        (960_000, 0, ["a last stable offset has stood still for 16 min"]),
+        (None, 2, ["2 partitions have lacked markers of transactions for long"]),
+    ):
+        replicas[1].answers["/v1/status"]["transactions"] = {**told, "oldest_open_ms": open_ms, "markers_late": late}
+        shown = json.loads(muster(*words).out)["replicas"]
+        assert [row["remarks"] for row in shown if row["broker"] == 1] == [expected]

@@ -1,4 +1,5 @@
-"""`muster transactions` beside Kafka's `kafka-transactions`, on one running cluster with a live group.
+"""`muster transactions`, `produce --transactional-id`, `topic alter` and `consume --isolation-level` on one running
+cluster with live groups, each beside Kafka's own tool.
 
 A client cannot make a transaction hang here: a partition's leader asks the coordinator first (KIP-890). So the replicas
 of this test have that question broken by a mutant of their source, as brokers before Kafka 3.6 never asked. Batches
@@ -7,6 +8,7 @@ that name ids of which no coordinator has heard then open transactions that nobo
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -152,8 +154,7 @@ def test_what_hangs_is_found_and_aborted_as_by_kafkas_tool(cluster: MusterCluste
         mine.produce(TOPIC, value=b"open", partition=0, timestamp=1_000)  # in 1970: as old as one can be, and known
         assert mine.flush(PATIENCE_S) == 0
 
-        (listed,) = both(cluster, "list")
-        assert (listed[0], listed[3]) == ("known", "Ongoing")
+        assert [row[3] for row in both(cluster, "list") if row[0] == "known"] == ["Ongoing"]
         (told,) = both(cluster, "describe", "--transactional-id", "known", but=8)
         assert told[-1] == f"{TOPIC}-0"
         producers = both(cluster, "describe-producers", "--topic", TOPIC, "--partition", "0")
@@ -189,5 +190,100 @@ def test_what_hangs_is_found_and_aborted_as_by_kafkas_tool(cluster: MusterCluste
         mine.commit_transaction(PATIENCE_S)
         assert read(member, 1) == [b"open"]
         assert assigned == [2], "the group was not disturbed"
+    finally:
+        member.close()
+
+
+def by_kafkas_consumer(cluster: MusterCluster, topic: str, isolation: str, count: int) -> list[str]:
+    said = kafka_tools.run(
+        kafka_tools.CONSUMER,
+        *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning"),
+        *("--isolation-level", isolation, "--timeout-ms", "40000", "--max-messages", str(count)),
+        fails=True,
+    )
+    return sorted(line for line in said.splitlines() if line.startswith("v"))
+
+
+def by_muster(cluster: MusterCluster, topic: str, *words: str) -> list[str]:
+    ran = muster(cluster, "consume", topic, "--from-beginning", "--idle", "4", *words)
+    assert ran.code == Exit.OK, ran.err
+    return sorted(ran.out.split())
+
+
+def test_records_are_produced_in_transactions_and_what_is_interrupted_is_aborted(cluster: MusterCluster) -> None:
+    assert muster(cluster, "topic", "create", "in-transactions", "--partitions", "2").code == Exit.OK
+    words = ("produce", "in-transactions", "--transactional-id", "lines")
+    whole = [f"v{number}" for number in range(10)]
+    ran = muster(cluster, *words, "--transaction-records", "3", stdin="".join(f"{value}\n" for value in whole))
+    assert (ran.code, "10 records committed in in-transactions, in 4 transactions" in ran.err) == (Exit.OK, True), (
+        ran.err
+    )
+    (known,) = [one for one in ours(cluster, "list") if one["transactional_id"] == "lines"]
+    assert known["transaction_state"] == "CompleteCommit"
+
+    command = [sys.executable, "-m", "muster_coordinator.cli.main", *words, "-b", cluster.bootstrap]
+    reader, writer = os.pipe()
+    with (
+        open(reader, "rb") as lines,
+        subprocess.Popen(command, stdin=lines, stderr=subprocess.PIPE, text=True) as running,
+    ):
+        try:
+            os.write(writer, b"v-lost-1\nv-lost-2\n")
+
+            def is_open() -> bool:
+                (one,) = [one for one in ours(cluster, "list") if one["transactional_id"] == "lines"]
+                return bool(one["transaction_state"] == "Ongoing")
+
+            wait_until("its transaction is open", is_open, PATIENCE_S, 0.5)
+            running.send_signal(signal.SIGTERM)
+            _, said = running.communicate(timeout=PATIENCE_S)  # its input is open still
+        finally:
+            running.kill()
+            os.close(writer)
+    assert (running.returncode, "records is aborted" in said) == (Exit.INTERRUPTED, True), said
+    committed = by_muster(cluster, "in-transactions", "--isolation-level", "read_committed")
+    assert committed == sorted(whole) == by_kafkas_consumer(cluster, "in-transactions", "read_committed", 10)
+    everything = by_muster(cluster, "in-transactions")
+    assert set(everything) > set(whole), "what was aborted is in the log"
+    assert everything == by_kafkas_consumer(cluster, "in-transactions", "read_uncommitted", len(everything))
+
+
+def test_a_topic_is_altered_under_a_live_group(cluster: MusterCluster) -> None:
+    assert muster(cluster, "topic", "create", "grows", "--partitions", "2").code == Exit.OK
+    held: set[int] = set()
+    settings = {"group.id": "grows", "topic.metadata.refresh.interval.ms": 500, "auto.offset.reset": "earliest"}
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
+
+    def assigned(_: Consumer, partitions: list[Any]) -> None:
+        held.clear()
+        held.update(one.partition for one in partitions)
+
+    member.subscribe(["grows"], on_assign=assigned)
+    try:
+
+        def holds(count: int) -> bool:
+            member.poll(0.2)
+            return held == set(range(count))
+
+        wait_until("the member has both", lambda: holds(2), PATIENCE_S)
+        words = ("--partitions", "4", "--config", "segment.ms=60000", "--config", "retention.ms=-1")
+        ran = muster(cluster, "topic", "alter", "grows", *words)
+        assert ran.code == Exit.OK, ran.err
+        wait_until("the member has the new ones", lambda: holds(4), PATIENCE_S)
+        assert muster(cluster, "produce", "grows", "--partition", "3", stdin="new\n").code == Exit.OK
+        assert read(member, 1) == [b"new"]
+        at = ("--bootstrap-server", cluster.bootstrap)
+        told = kafka_tools.run(kafka_tools.TOPICS, *at, "--describe", "--topic", "grows")
+        assert ("PartitionCount: 4" in told, "segment.ms=60000" in told, "retention.ms=-1" in told) == (True,) * 3, told
+        entity = ("--entity-type", "topics", "--entity-name", "grows")
+        kafka_tools.run(kafka_tools.CONFIGS, *at, "--alter", *entity, "--add-config", "max.message.bytes=2000")
+        ran = muster(cluster, "topic", "alter", "grows", "--delete-config", "segment.ms")
+        assert ran.code == Exit.OK, ran.err
+        told = kafka_tools.run(kafka_tools.CONFIGS, *at, "--describe", *entity)
+        assert "max.message.bytes=2000" in told, "what Kafka's tool has set stays"
+        assert ("segment.ms" in told, "retention.ms=-1" in told) == (False, True), told
+        fewer = kafka_tools.run(kafka_tools.TOPICS, *at, "--alter", "--topic", "grows", "--partitions", "1", fails=True)
+        ran = muster(cluster, "topic", "alter", "grows", "--partitions", "1")
+        assert ("InvalidPartitions" in fewer, ran.code) == (True, Exit.REFUSED), (fewer, ran.err)
     finally:
         member.close()

@@ -27,6 +27,8 @@ from muster_coordinator.cli.output import UNKNOWN, Column, Format, Unknown, emit
 
 app = typer.Typer(help="Show the state of the cluster, and repair it.", no_args_is_help=True)
 
+_STILL_MS = 900_000
+"""No transaction is open for longer, by Kafka's default of `transaction.max.timeout.ms`."""
 _REPLICAS = (
     Column("broker", "BROKER", numeric=True),
     Column("state", "STATE"),
@@ -185,6 +187,7 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
         *_changing(view),
         *_without_room(view),
         *_disk(view.get("disk")),
+        *_transactions(view.get("transactions")),
         *_damage(view["partitions"]),
     ]
     return {
@@ -226,6 +229,18 @@ def _disk(disk: Json | None) -> list[str]:
     if disk is None or not disk["low"]:
         return []
     return [f"the disk is {'full' if disk['full'] else 'low'}: {disk['free_bytes']} bytes are free"]
+
+
+def _transactions(transactions: Json | None) -> list[str]:
+    """Remarks on readers of committed data that stand still. Replicas of the previous release do not report them."""
+    if transactions is None:
+        return []
+    open_ms, late = transactions["oldest_open_ms"], transactions["markers_late"]
+    still = open_ms is not None and open_ms >= _STILL_MS
+    return [
+        *([f"a last stable offset has stood still for {open_ms // 60_000} min"] if still else []),
+        *([f"{late} partitions have lacked markers of transactions for long"] if late else []),
+    ]
 
 
 def _damage(partitions: Sequence[Json]) -> list[str]:

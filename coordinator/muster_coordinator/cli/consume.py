@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +25,7 @@ from muster_coordinator.cli.kafka_client import (
     bootstrap_list,
     client_settings,
 )
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import Format, note, to_yaml
 from muster_coordinator.cli.topics import known_topic
 from muster_coordinator.errors import CallerError
@@ -40,13 +39,6 @@ AUTO_COMMIT_INTERVAL_MS = 5_000
 POLL_MS = 250
 POLL_RECORDS_MAX = 500
 DEFAULT_ASSIGNORS = "cooperative-sticky"
-
-
-class Isolation(StrEnum):
-    """`isolation.level` of Kafka's consumers."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
 
 
 def consume(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import KafkaSide, Untyped
-from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets
+from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets, stable_offsets
 from muster_coordinator.cli.output import UNKNOWN, note
 from muster_coordinator.groups.assignors.membership import TopicPartition
 
@@ -91,30 +91,53 @@ def committed_offsets(side: KafkaSide, group: str) -> dict[TopicPartition, int]:
 
 
 class PartitionLag(NamedTuple):
-    """Progress of one partition of a group. `lag` is unknown when `end` is, and None without a commit."""
+    """Progress of one partition of a group. `lag` is unknown when the offset that it counts to is, and None without a
+    commit."""
 
     partition: TopicPartition
     committed: int | None
     end: OffsetOrUnknown
     owner: MemberView | None
+    stable: OffsetOrUnknown = UNKNOWN
+    """The last stable offset."""
+    to_stable: bool = False
+    """The lag is that of a reader of committed data."""
 
     @property
     def lag(self) -> OffsetOrUnknown | None:
-        """Records from the committed offset to the log end offset."""
+        """Offsets from the committed one to the log end offset, or to the last stable one."""
+        end = self.stable if self.to_stable else self.end
         if self.committed is None:
             return None
-        if not isinstance(self.end, int) or self.committed > self.end:
+        if not isinstance(end, int) or self.committed > end:
             return UNKNOWN
-        return self.end - self.committed
+        return end - self.committed
+
+    @property
+    def held_back(self) -> int:
+        """Offsets that an open transaction keeps from readers of committed data, as far as is known."""
+        if isinstance(self.end, int) and isinstance(self.stable, int):
+            return max(0, self.end - self.stable)
+        return 0
 
 
-def group_lags(side: KafkaSide, view: DescribedGroup) -> list[PartitionLag]:
-    """All partitions in which the group has an offset or a member."""
+def group_lags(side: KafkaSide, view: DescribedGroup, *, to_stable: bool = False) -> list[PartitionLag]:
+    """All partitions in which the group has an offset or a member. What open transactions hold back is noted."""
     committed = committed_offsets(side, view.group)
     owners = view.owners()
     partitions = sorted(committed.keys() | owners.keys())
     ends = end_offsets(side, partitions)
-    lags = [PartitionLag(one, committed.get(one), ends[one], owners.get(one)) for one in partitions]
+    stable = stable_offsets(side, [one for one in partitions if isinstance(ends[one], int)])
+    lags = [
+        PartitionLag(one, committed.get(one), ends[one], owners.get(one), stable.get(one, UNKNOWN), to_stable)
+        for one in partitions
+    ]
+    for one in lags:
+        if one.held_back:
+            note(
+                f"{one.partition.topic}-{one.partition.partition}: an open transaction keeps {one.held_back} offsets "
+                f"from readers of committed data, from {one.stable} on"
+            )
     ahead = [one for one in lags if isinstance(one.end, int) and (one.committed or 0) > one.end]
     if ahead:
         topics = ", ".join(sorted({one.partition.topic for one in ahead}))

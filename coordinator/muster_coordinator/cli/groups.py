@@ -12,7 +12,7 @@ from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
 from muster_coordinator.cli.reset_offsets import reset_offsets
 
@@ -35,6 +35,10 @@ _LAGS = (
     Column("log_end_offset", "LOG-END-OFFSET", numeric=True),
     Column("lag", "LAG", numeric=True),
     Column("owner", "OWNER"),
+)
+_STABLE_LAGS = tuple(
+    Column("last_stable_offset", "LAST-STABLE-OFFSET", numeric=True) if one.key == "log_end_offset" else one
+    for one in _LAGS
 )
 _OFFSETS = (
     *_LAGS[:-1],
@@ -146,28 +150,38 @@ def lag(
     group: GroupArgument,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until interrupted.")] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.2, help="Seconds between two refreshes.")] = 2.0,
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            "--isolation-level",
+            help="read_committed: the lag to the last stable offset, where readers of committed data end. "
+            "Default: to the log end offset.",
+        ),
+    ] = Isolation.READ_UNCOMMITTED,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Show the lag of a group by partition."""
+    to_stable = isolation is Isolation.READ_COMMITTED
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         if watch:
-            _watch(side, group, interval, output)
+            _watch(side, group, interval, output, to_stable=to_stable)
         view = describe_group(side, group)
-        lags = group_lags(side, view)
-        emit([_lag_row(view, one) for one in lags], _LAGS, output)
+        lags = group_lags(side, view, to_stable=to_stable)
+        emit([_lag_row(view, one) for one in lags], _STABLE_LAGS if to_stable else _LAGS, output)
         _exit_incomplete(lags)
 
 
-def _watch(side: KafkaSide, group: str, interval_s: float, output: Format) -> None:
+def _watch(side: KafkaSide, group: str, interval_s: float, output: Format, *, to_stable: bool) -> None:
     """Refresh until Ctrl-C. A failed refresh is reported and the next one tried, e.g. while the coordinator moves."""
+    columns = _STABLE_LAGS if to_stable else _LAGS
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and output is Format.TABLE else ""
     while True:
         try:
             view = describe_group(side, group)
-            rows = [_lag_row(view, one) for one in group_lags(side, view)]
+            rows = [_lag_row(view, one) for one in group_lags(side, view, to_stable=to_stable)]
         except CliError as error:
             note(str(error))
         else:
@@ -175,9 +189,9 @@ def _watch(side: KafkaSide, group: str, interval_s: float, output: Format) -> No
                 known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
                 whole = "" if len(known) == len(rows) else " (of the known ones)"
                 head = f"{group}: {view.state}, coordinator {view.coordinator.address}, lag {sum(known)}{whole}"
-                print(f"{clear}{time.strftime('%H:%M:%S')} {head}\n{table(rows, _LAGS)}", flush=True)
+                print(f"{clear}{time.strftime('%H:%M:%S')} {head}\n{table(rows, columns)}", flush=True)
             else:
-                emit(rows, _LAGS, output)
+                emit(rows, columns, output)
         time.sleep(interval_s)
 
 
@@ -259,7 +273,9 @@ def _lag_row(view: DescribedGroup, one: PartitionLag) -> dict[str, Any]:
         "partition": one.partition.partition,
         "current_offset": one.committed,
         "log_end_offset": one.end,
+        "last_stable_offset": one.stable,
         "lag": one.lag,
+        "lag_to": "last_stable_offset" if one.to_stable else "log_end_offset",
         "owner": (owner.instance_id or owner.member_id) if owner else None,
         "consumer_id": owner.member_id if owner else None,
         "host": owner.host if owner else None,

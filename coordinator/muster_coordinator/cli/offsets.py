@@ -19,20 +19,29 @@ def end_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[T
     return offsets_at(side, dict.fromkeys(partitions, _LATEST))
 
 
+def stable_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetOrUnknown]:
+    """The last stable offset of each partition: where readers of committed data end."""
+    return offsets_at(side, dict.fromkeys(partitions, _LATEST), committed=True)
+
+
 def start_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetOrUnknown]:
     """Offset of the oldest retained record of each partition."""
     return offsets_at(side, dict.fromkeys(partitions, _EARLIEST))
 
 
-def offsets_at(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOrUnknown]:
+def offsets_at(
+    side: KafkaSide, wanted: Mapping[TopicPartition, int], *, committed: bool = False
+) -> dict[TopicPartition, OffsetOrUnknown]:
     """First offset of each partition at or after a time (ms since 1970; -1: log end, -2: log start).
+
+    `committed`: for readers of committed data, whose log ends at the last stable offset.
 
     -1 when no record is that new. UNKNOWN when no broker answered; a note says why.
     """
     if not wanted:
         return {}
     try:
-        return _answers(side.ask(_question(side, wanted), "cannot look up offsets"))
+        return _answers(side.ask(_question(side, wanted, committed), "cannot look up offsets"))
     except CliError:
         # One deleted topic or leaderless partition fails the whole query: query each partition by itself, once.
         found: dict[TopicPartition, OffsetOrUnknown] = dict.fromkeys(wanted, UNKNOWN)
@@ -43,7 +52,7 @@ def offsets_at(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> dict[To
                 reasons[f"no time left after {side.timeout_s:g} s"] = sum(one is UNKNOWN for one in found.values())
                 break
             try:
-                found.update(_answers(side.change(_question(side, {partition: at}), partition.topic)))
+                found.update(_answers(side.change(_question(side, {partition: at}, committed), partition.topic)))
             except CliError as error:
                 reasons[str(error)] = reasons.get(str(error), 0) + 1
         for reason, count in reasons.items():
@@ -51,9 +60,10 @@ def offsets_at(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> dict[To
         return found
 
 
-def _question(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> Callable[[Any], Any]:
+def _question(side: KafkaSide, wanted: Mapping[TopicPartition, int], committed: bool) -> Callable[[Any], Any]:
     specs = {side.kafka.TopicPartition(*partition): at for partition, at in wanted.items()}
-    return lambda admin: admin.list_partition_offsets(specs, timeout_ms=_PARTITION_TIMEOUT_MS)
+    level = "read_committed" if committed else "read_uncommitted"
+    return lambda admin: admin.list_partition_offsets(specs, isolation_level=level, timeout_ms=_PARTITION_TIMEOUT_MS)
 
 
 def _answers(answers: Mapping[Any, Any]) -> dict[TopicPartition, OffsetOrUnknown]:

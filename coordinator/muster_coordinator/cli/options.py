@@ -1,5 +1,6 @@
 """Options shared by many commands."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,14 @@ ClientConfig = Annotated[
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the cluster's answer.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
+
+
+class Isolation(StrEnum):
+    """`isolation.level` of Kafka's consumers."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
 
 DEFAULT_ADMIN = "127.0.0.1:8081"
 DEFAULT_ADMIN_TIMEOUT_S = 5.0

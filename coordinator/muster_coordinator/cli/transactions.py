@@ -81,9 +81,7 @@ class Open(NamedTuple):
 def list_transactions(
     duration_filter: Annotated[
         int | None,
-        typer.Option(
-            "--duration-filter", min=0, help="Only those that have been open for more milliseconds."
-        ),
+        typer.Option("--duration-filter", min=0, help="Only those that have been open for more milliseconds."),
     ] = None,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
