@@ -14,6 +14,7 @@ from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_placement import PLACEMENT_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
 from tests.mutants.of_topic_transactions import TOPIC_TRANSACTION_MUTANTS
+from tests.mutants.of_transaction_coordinator import COORDINATOR_MUTANTS
 from tests.mutants.of_transactions import TRANSACTION_MUTANTS
 from tests.mutants.of_wal_holes import HOLE_MUTANTS
 from tests.mutants.rule_mutant import one
@@ -172,6 +173,7 @@ RULE_MUTANTS = (
     *RECOVERY_MUTANTS,
     *TOPIC_TRANSACTION_MUTANTS,
     *TRANSACTION_MUTANTS,
+    *COORDINATOR_MUTANTS,
     *CLEANING_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
