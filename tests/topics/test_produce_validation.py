@@ -5,8 +5,10 @@ import struct
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.limits import BATCH_BYTES_MAX, MIB
+from muster_coordinator.records.batch import HEADER_BYTES
+from muster_coordinator.records.compress import compress
 from muster_coordinator.topics import limits
-from muster_coordinator.topics.machine import RecordError, refusal
+from muster_coordinator.topics.machine import Accepted, RecordError, refusal
 
 from tests.topics.batch_bytes import (
     T0,
@@ -209,6 +211,58 @@ def test_row_17_a_compacted_topic_needs_keys_and_every_bad_record_is_named() -> 
     assert [e.record for e in refused.record_errors] == [1, 3]
     assert refused.message
     assert Leader().accept(data)
+
+
+def compressed(codec: int, records: list[Rec], *, count: int | None = None) -> bytes:
+    body = compress(codec, batch(records)[HEADER_BYTES:])
+    return batch(len(records) if count is None else count, attributes=codec, body=body)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_row_17_holds_for_compressed_batches_of_a_compacted_topic(codec: int) -> None:
+    """Kafka's LogValidator inflates every compressed batch, and asks every record of a compacted topic for its key."""
+    compacted = {"cleanup.policy": "compact"}
+    refused = Leader(compacted).refuse(compressed(codec, [Rec(), Rec(key=None), Rec(key=b""), Rec(key=None)]))
+    assert (refused.code, [one.record for one in refused.record_errors]) == (Code.INVALID_RECORD, [1, 3])
+    data = compressed(codec, [Rec(), Rec(key=b""), Rec(value=None)])
+    assert Leader(compacted).accept(data)
+    assert Leader({}).accept(compressed(codec, [Rec(key=None)])), "only there"
+    times = {**compacted, **LOG_APPEND_TIME}
+    assert Leader(times).refuse(compressed(codec, [Rec(key=None)])).code is Code.INVALID_RECORD
+
+
+def test_a_compressed_batch_of_a_compacted_topic_has_the_records_that_it_says() -> None:
+    compacted = {"cleanup.policy": "compact"}
+    for count in (1, 3):
+        refused = Leader(compacted).refuse(compressed(GZIP, [Rec(), Rec()], count=count))
+        assert (refused.code, [one.record for one in refused.record_errors]) == (Code.INVALID_RECORD, [count - 1]), (
+            count
+        )
+    assert Leader({}).accept(compressed(GZIP, [Rec(), Rec()], count=3))
+
+
+def test_what_looking_for_keys_costs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of compressed zeros is no reason to walk a gigabyte on the loop: larger ones are taken as they are."""
+    compacted = {"cleanup.policy": "compact"}
+    body = len(batch([Rec(key=None)] * 20)[HEADER_BYTES:])
+    for name, limit in (("KEYS_RECORDS_MAX", 20), ("KEYS_INFLATED_BYTES_MAX", body)):
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, name, limit)
+            assert Leader(compacted).refuse(compressed(GZIP, [Rec(key=None)] * 20)).code is Code.INVALID_RECORD
+            assert Leader(compacted).accept(compressed(GZIP, [Rec(key=None)] * 21)), name
+    bomb = batch(1, attributes=GZIP, body=compress(GZIP, bytes(64 * MIB)))
+    assert Leader(compacted).accept(bomb)
+
+
+def test_no_bytes_of_a_compressed_batch_are_more_than_refused() -> None:
+    whole = compress(ZSTD, batch([Rec(), Rec(key=None)])[HEADER_BYTES:])
+    for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        for at in range(0, len(whole), 3):
+            damaged = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
+            data = batch(2, attributes=codec, body=damaged)
+            leader = Leader({"cleanup.policy": "compact"})
+            answered = leader.offer(data)
+            assert isinstance(answered, Accepted) or answered.code is Code.INVALID_RECORD, (codec, at)
 
 
 def test_a_time_error_outweighs_a_missing_key_and_both_are_named() -> None:

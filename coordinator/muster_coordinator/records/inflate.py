@@ -2,9 +2,9 @@
 
 Problem: look-ups by timestamp need single records, but a megabyte of compressed zeros becomes a gigabyte of heap.
 Mechanism: every codec decompresses into a buffer of at most INFLATE_RATIO_MAX times the input and INFLATED_BYTES_MAX,
-and fails when that is too small. It runs in worker threads and offline tools only: the request path never inflates
-(decision 25). Codecs: gzip by zlib, the others by cramjam. Snappy comes raw or in the Java client's framing (xerial),
-lz4 as a frame.
+and fails when that is too small. It runs in worker threads and offline tools; the request path inflates little, and
+of compacted topics only (decision 25). Codecs: gzip by zlib, the others by cramjam. Snappy comes raw or in the Java
+client's framing (xerial), lz4 as a frame.
 """
 
 import struct
@@ -35,9 +35,9 @@ def record_block(batch: bytes) -> bytes | None:
     return None if codec == 0 else inflate(codec, batch[HEADER_BYTES:])
 
 
-def inflate(codec: int, data: bytes) -> bytes:
-    """`data` decompressed. Raises MalformedError as `record_block`."""
-    limit = min(INFLATED_BYTES_MAX, INFLATE_RATIO_MAX * len(data))
+def inflate(codec: int, data: bytes, most: int = INFLATED_BYTES_MAX) -> bytes:
+    """`data` decompressed, at most so many bytes. Raises MalformedError as `record_block`."""
+    limit = min(most, INFLATE_RATIO_MAX * len(data))
     if codec == GZIP:
         return _gunzip(data, limit)
     if codec not in (SNAPPY, LZ4, ZSTD):

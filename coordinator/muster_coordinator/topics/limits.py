@@ -1,7 +1,13 @@
 """Limits of a topic partition."""
 
+from muster_coordinator.limits import MIB
+
 RECORD_ERRORS_MAX = 100
 """Bad records listed in one Produce answer: without it, a 1 MiB batch of 7-byte records would get 12 MiB of errors."""
+KEYS_INFLATED_BYTES_MAX = 4 * MIB
+KEYS_RECORDS_MAX = 20_000
+"""Of a compressed batch to a compacted topic; the keys of a larger one are not looked at when it is produced. Inflating
+and walking so much takes some 40 ms of the loop, as the worst uncompressed batch of 1 MiB does."""
 TOPIC_PRODUCERS_MAX = 20_000
 """Idempotent producers kept by one topic partition, some 0.7 KiB each; the one silent longest is dropped first."""
 PRODUCERS_EXPIRED_PER_COMMAND_MAX = 10_000

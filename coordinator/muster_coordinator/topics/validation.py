@@ -3,7 +3,8 @@
 Problem: everything that is appended is served to every consumer while it is retained, so a malformed batch must be
 recognised and refused before, at a cost that the loop can bear. Mechanism: one header parse and one CRC for every
 batch; the records of an uncompressed batch are walked once (`record_walk`), those of a compressed one are not read
-(decision 25). Where Kafka answers -1 for malformed input this answers 87, 76 or 42 (protocol notes 18). Fields inside
+(decision 25), but for a compacted topic: every record must have a key there, so a batch that is small when inflated is
+inflated. Where Kafka answers -1 for malformed input this answers 87, 76 or 42 (protocol notes 18). Fields inside
 the CRC are rewritten only where Kafka does so (12.3): maxTimestamp from the records, the LogAppendTime bit, and then a
 new CRC. What it does not do: judge producer ids and sequences (`partition`), versions and topics (the API).
 """
@@ -27,6 +28,8 @@ from muster_coordinator.records.batch import (
     parse_header,
 )
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.records.inflate import inflate
 from muster_coordinator.topics import limits
 from muster_coordinator.topics.machine import RecordError, Refused
 from muster_coordinator.topics.record_walk import BadRecordError, Scan, keyless, scan, timestamp_deltas
@@ -164,6 +167,7 @@ def _timestamps(wall_ms: int, batch: bytes, header: BatchHeader, settings: Topic
         refused = _bad_records(wall_ms, batch, header, settings, max_ms, walk)
     else:
         refused = None if settings.log_append_time else _bad_header_times(wall_ms, settings, base_ms, max_ms)
+        refused = refused or (_bad_compressed(batch, header) if settings.compacts else None)
     if refused is not None:
         return refused
     if settings.log_append_time:
@@ -176,11 +180,7 @@ def _bad_records(
 ) -> Refused | None:
     """Records without a key in a compacted topic, and records of a CreateTime topic outside its timestamp bounds."""
     base_ms, count = header.base_timestamp_ms, header.count
-    errors: list[RecordError] = []
-    if settings.compacts:
-        why = "a record of a compacted topic must have a key"
-        keys = islice(keyless(batch, HEADER_BYTES, count), limits.RECORD_ERRORS_MAX)
-        errors += (RecordError(index, why) for index in keys)
+    errors = _without_keys(batch, HEADER_BYTES, count) if settings.compacts else []
     code = Code.INVALID_RECORD
     oldest, newest = _bounds(wall_ms, settings)
     if not settings.log_append_time and not (oldest <= base_ms + walk.least_delta_ms and max_ms <= newest):
@@ -195,6 +195,29 @@ def _bad_records(
         return None
     errors.sort()
     return Refused(code, errors[0].message, tuple(errors[: limits.RECORD_ERRORS_MAX]))
+
+
+def _without_keys(block: bytes, position: int, count: int) -> list[RecordError]:
+    why = "a record of a compacted topic must have a key"
+    found = islice(keyless(block, position, count), limits.RECORD_ERRORS_MAX)
+    return [RecordError(index, why) for index in found]
+
+
+def _bad_compressed(batch: bytes, header: BatchHeader) -> Refused | None:
+    """Records without a key in a compressed batch to a compacted topic. What cannot be inflated within the bounds is
+    taken as it is: records without a key go with the first cleaning."""
+    if header.count > limits.KEYS_RECORDS_MAX:
+        return None
+    try:
+        block = inflate(header.compression, batch[HEADER_BYTES:], limits.KEYS_INFLATED_BYTES_MAX)
+    except MalformedError:
+        return None
+    try:
+        scan(block, 0, header.count)
+    except BadRecordError as error:
+        return Refused(Code.INVALID_RECORD, error.why, (RecordError(error.record, error.why),))
+    errors = _without_keys(block, 0, header.count)
+    return Refused(Code.INVALID_RECORD, errors[0].message, tuple(errors)) if errors else None
 
 
 def _bad_header_times(wall_ms: int, settings: TopicSettings, base_ms: int, max_ms: int) -> Refused | None:
