@@ -93,10 +93,15 @@ def shard_config(settings: Settings) -> ShardConfig:
 def topic_configs(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Server-wide values under the names of topic configs: Kafka's `log.` keys are the defaults of the topic's keys."""
     return (
+        ("cleanup.policy", settings.cleanup_policy),
+        ("delete.retention.ms", str(settings.cleaner_delete_retention_ms)),
+        ("max.compaction.lag.ms", str(settings.cleaner_max_lag_ms)),
         ("max.message.bytes", str(settings.message_bytes_max)),
         ("message.timestamp.after.max.ms", str(settings.timestamp_after_max_ms)),
         ("message.timestamp.before.max.ms", str(settings.timestamp_before_max_ms)),
         ("message.timestamp.type", settings.timestamp_type),
+        ("min.cleanable.dirty.ratio", str(settings.cleaner_dirty_ratio)),
+        ("min.compaction.lag.ms", str(settings.cleaner_min_lag_ms)),
         ("min.insync.replicas", str(settings.min_insync_replicas)),
         ("retention.bytes", str(settings.retention_bytes)),
         ("retention.ms", str(settings.topic_retention_ms)),

@@ -4,10 +4,8 @@ One dataclass field per key; the field's metadata holds the key, its parser and 
 that is unknown, set twice, or out of range ends the start with an error that names it. A key of Kafka's has Kafka's
 meaning; `muster.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. The text of a key says where its default
 differs from Kafka's.
-
 Each default is set here only: the settings that `node_settings` hands to a room have no defaults. A default that must
 keep a relation to a room's limits is a constant of that room, used here by its name.
-
 What it does not do: change settings while running, or read the environment, except that `${env:NAME}` in a value is
 replaced from the environment that the caller passes in.
 """
@@ -737,6 +735,8 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
     if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
+    if problem := settings.cleaner_problem():
+        raise ConfigError(problem)
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(
             f"num.partitions={settings.num_partitions} and offsets.topic.num.partitions={settings.offsets_partitions}: "

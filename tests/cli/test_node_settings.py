@@ -1,10 +1,14 @@
 """What the file says reaches the room that acts on it, under the right name and unit."""
 
+import re
+
 import pytest
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings, topic_configs
 from muster_coordinator.settings import ConfigError, Settings, settings_of
+from muster_coordinator.topics.cleaning.plan import CleaningSettings
+from muster_coordinator.topics.settings import topic_settings
 
 MINIMAL = {"node.id": "1", "log.dirs": "/data", "controller.quorum.voters": "2@c:1,0@a:1,1@b:1"}
 
@@ -28,6 +32,29 @@ def test_the_finer_unit_wins_and_minus_one_is_for_ever() -> None:
     assert dict(topic_configs(made({"log.retention.ms": "5", "log.retention.minutes": "9"})))["retention.ms"] == "5"
     assert dict(topic_configs(made({"log.retention.minutes": "9"})))["retention.ms"] == "540000"
     assert dict(topic_configs(made({"log.retention.hours": "-1"})))["retention.ms"] == "-1"
+
+
+def test_kafkas_keys_of_cleaning_are_the_defaults_of_the_topics_ones() -> None:
+    """Names and meaning of Kafka's ServerTopicConfigSynonyms."""
+    keys = {
+        "log.cleanup.policy": "compact, delete",
+        "log.cleaner.delete.retention.ms": "0",
+        "log.cleaner.min.cleanable.ratio": "0.25",
+        "log.cleaner.min.compaction.lag.ms": "7",
+        "log.cleaner.max.compaction.lag.ms": "8",
+    }
+    found = topic_settings(dict(topic_configs(made(keys))))
+    assert (found.compacts, found.deletes, found.cleaning) == (True, True, CleaningSettings(0.25, 7, 8, 0))
+    for key, wrong in {
+        "log.cleanup.policy": ("", "compact,gone", "Delete"),
+        "log.cleaner.delete.retention.ms": ("-1", str(2**63)),
+        "log.cleaner.min.cleanable.ratio": ("1.1", "-0.1", "nan", "half"),
+        "log.cleaner.min.compaction.lag.ms": ("-1", "9"),
+        "log.cleaner.max.compaction.lag.ms": ("0", "6"),
+    }.items():
+        for value in wrong:
+            with pytest.raises(ConfigError, match=re.escape(key)):
+                made({**keys, key: value})
 
 
 def test_server_wide_values_have_the_topic_configs_names_and_defaults() -> None:

@@ -17,8 +17,9 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.controller.commands import FormCluster
-from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Partition, Topic
+from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, ClusterImage, Partition, Topic
 from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.controller.transitions import rotated
 from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
@@ -487,7 +488,7 @@ class GroupManager:
             of_offsets = topic.name == OFFSETS_TOPIC
             settings = self._settings
             return settings.offsets_segment_bytes if of_offsets else settings.transactions_segment_bytes, SEGMENT_MS
-        configs = dict(self._settings.topic_configs) | dict(topic.configs)
+        configs = self._effective(dict(self._settings.topic_configs), topic)
         roll_ms = int(configs.get("segment.ms", SEGMENT_MS))
         if "compact" in configs.get("cleanup.policy", ""):
             # What is in the active segment is not cleaned (KIP-354).
@@ -495,7 +496,16 @@ class GroupManager:
         return int(configs.get("segment.bytes", SEGMENT_BYTES)), roll_ms
 
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
-        return dict(self._settings.topic_configs) | dict(self._topics[number][0].configs)
+        """Those in force that differ from Kafka's defaults: mostly none, so that a batch costs no parsing of them."""
+        configs = {name: value for name, value in self._settings.topic_configs if value != DEFAULTS[name]}
+        return self._effective(configs, self._topics[number][0])
+
+    def _effective(self, configs: dict[str, str], topic: Topic) -> dict[str, str]:
+        """The server's `configs`, and above them the topic's own. Compaction by default begins when all replicas know
+        it, as a topic's own does."""
+        if self.image is None or self.image.feature_level < MEMBERS_LEVEL:
+            configs.pop("cleanup.policy", None)
+        return configs | dict(topic.configs)
 
     def topic_logs(self) -> list[TopicLog]:
         """Partitions of topics that exist here."""

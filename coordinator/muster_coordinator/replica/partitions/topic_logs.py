@@ -528,7 +528,8 @@ class TopicLog(LogView):
         behind: int | None = None,
         verification: int | None = None,
     ) -> bool:
-        return self.topic.produce(batch, configs, deadline_ms, done, behind=behind, verification=verification)
+        effective = {**self.configs(), **configs}
+        return self.topic.produce(batch, effective, deadline_ms, done, behind=behind, verification=verification)
 
     @override
     def write_marker(self, marker: TransactionMarker, *, deadline_ms: int, done: Callable[[Code], None]) -> None:
