@@ -17,6 +17,7 @@ import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
@@ -198,6 +199,7 @@ def find_hanging(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Find transactions that are open in partitions, and that no coordinator will end there."""
+    require("this command", "cli")
     if topic is None and broker_id is None:
         raise CliError(Exit.USAGE, "give --topic or --broker-id, to say where to search")
     if partition is not None and topic is None:
