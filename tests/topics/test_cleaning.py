@@ -13,9 +13,11 @@ from muster_coordinator.records.inflate import GZIP, LZ4, SNAPPY, ZSTD
 from muster_coordinator.topics.cleaning.batches import LastOfProducer
 from muster_coordinator.topics.cleaning.key_map import KeyMap
 from muster_coordinator.topics.cleaning.limits import KEY_BYTES
+from muster_coordinator.topics.cleaning.rounds import Round
 from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 
 from tests.topics.cleaning_model import (
+    MEMORY_BYTES,
     START_MS,
     Oracle,
     appended,
@@ -209,11 +211,10 @@ def test_records_of_aborted_transactions_go_and_hide_no_earlier_value():
     first = transaction(log, 5, False, value=b"aborted")
     transaction(log, 6, True, key=b"other")
     aborted = [AbortedTransaction(first, 5)]
-    after, round_ = cleaned(log, now_ms=LATER_MS, aborted=aborted)
+    after, _ = cleaned(log, now_ms=LATER_MS, aborted=aborted)
     assert_whole(log, after)
     assert [(r.key, r.value) for r in records_of(after)] == [(b"k", b"old"), (b"other", b"v")]
-    assert round_.kept_aborted == tuple(aborted), "its marker stays in the round that removes its data"
-    assert [parse_header(batch).is_control for batch in after].count(True) == 2
+    assert [parse_header(batch).is_control for batch in after].count(True) == 2, "stays in the round of its data"
 
 
 def test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone():
@@ -225,10 +226,9 @@ def test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone()
     one, _ = cleaned(log, now_ms=LATER_MS, aborted=aborted)
     markers = [batch for batch in one if parse_header(batch).is_control]
     assert [horizon_of(batch) for batch in markers] == [None, None], "data was seen in this round"
-    two, round_ = cleaned(one, now_ms=LATER_MS + 1, aborted=aborted)
+    two, _ = cleaned(one, now_ms=LATER_MS + 1, aborted=aborted)
     markers = [batch for batch in two if parse_header(batch).is_control]
     assert [horizon_of(batch) for batch in markers] == [LATER_MS + 1_001] * 2
-    assert round_.kept_aborted == ()
     three, _ = cleaned(two, now_ms=LATER_MS + 1_000, aborted=aborted)
     assert three == two
     four, _ = cleaned(three, now_ms=LATER_MS + 1_001, aborted=aborted)
@@ -285,15 +285,39 @@ def test_any_log_after_any_rounds_equals_the_oracle(rounds):
         )
 
 
-def test_a_round_that_knows_no_aborted_transactions_ends_before_the_first_one():
+def test_a_walk_that_begins_behind_an_aborted_transaction_does_not_take_the_producers_next_one_for_it():
     log = []
-    appended(log, [(b"k", b"1")])
-    appended(log, [(b"k", b"2")])
-    transaction(log, 5, False)
-    after, round_ = cleaned(log, now_ms=LATER_MS, aborted=None)
-    assert round_.mapped_to == 2
-    assert offsets(after) == [1, 2]
-    assert after[-2:] == log[-2:]
+    appended(log, [(b"k", b"old")])
+    first = transaction(log, 5, False, value=b"aborted")
+    marker = parse_header(log[-1]).base_offset
+    transaction(log, 5, True, value=b"new")
+    aborted = [AbortedTransaction(first, 5, marker)]
+    after, round_ = cleaned(log, now_ms=LATER_MS, first_dirty=marker + 1, aborted=aborted)
+    assert round_.keys == 1, "its key is in the map"
+    assert [(r.key, r.value) for r in records_of(after)] == [(b"k", b"new")]
+
+
+def test_aborted_transactions_may_be_handed_in_part_by_part_and_again():
+    log = []
+    appended(log, [(b"k", b"old")])
+    firsts = [transaction(log, 5, False, value=b"aborted"), transaction(log, 5, False, value=b"aborted too")]
+    transaction(log, 5, True, key=b"l")
+    ends = [first + 1 for first in firsts]
+    known = [AbortedTransaction(first, 5, end) for first, end in zip(firsts, ends, strict=True)]
+    expected, _ = cleaned(log, now_ms=LATER_MS, aborted=known)
+    round_ = Round(now_ms=LATER_MS, delete_retention_ms=1_000, memory_bytes=MEMORY_BYTES, first_dirty=0, producers={})
+
+    def told(batch):
+        header = parse_header(batch)
+        overlap = [
+            one for one in known if one.first_offset < header.next_offset and one.last_offset >= header.base_offset
+        ]
+        round_.add_aborted(overlap * 2)
+        return batch
+
+    assert all(round_.look(told(batch)) for batch in log)
+    round_.begin_segments()
+    assert [piece for batch in log for piece in round_.clean(told(batch))] + round_.end_segments() == expected
 
 
 @pytest.mark.parametrize("key_bytes", [4, 15, 16, 200])

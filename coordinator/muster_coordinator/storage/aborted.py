@@ -91,6 +91,22 @@ class AbortedList:
         return low * _ENTRY.size
 
 
+class AbortedLists(NamedTuple):
+    """The lists of neighbouring segments as they were when they were taken, for a job beside the loop."""
+
+    lists: tuple[AbortedList, ...] = ()
+
+    def overlapping(self, first: int, end: int) -> list[Aborted]:
+        """The transactions with an offset in [first, end), in the order of their markers."""
+        found: list[Aborted] = []
+        for aborted in self.lists:
+            some, enough = aborted.overlapping(first, end)
+            found += some
+            if enough:
+                break
+        return found
+
+
 def sound(data: bytes, count: int) -> bool:
     """Whether `data` is a file of `count` entries of a version that is known; what they say is the checksum's."""
     return len(data) == count * _ENTRY.size and all(fields[0] == 0 for fields in _ENTRY.iter_unpack(data))

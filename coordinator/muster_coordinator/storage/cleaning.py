@@ -4,31 +4,37 @@ Problem: at no moment may a reader, a start or a crash find a log that has lost 
 something else. Mechanism: neighbouring segments become one new file under `<base>.log.cleaned`, synced, with its index
 beside it. Then, while no flush or checkpoint of the group is under way (`PartitionLog.put_cleaned`):
 
-1. `prepare`: the index of the first old segment is removed; the folder is synced.
+1. `prepare`: the index of the first old segment, and that of its aborted transactions, are removed; the folder is
+   synced.
 2. On the loop, in one turn: the new file is renamed to the first segment's name, and the log's list of segments is
    changed. So the bytes behind a name change at the same moment as what is known of them.
-3. `finish`: the folder is synced; then the new index gets its name, the other old segments are removed, and the folder
-   is synced.
+3. `finish`: the folder is synced; then the new indexes get their names, the other old segments are removed, and the
+   folder is synced.
 
 A crash before 2 is durable leaves the old segments; a start removes what is beside them. A crash after it may leave old
 segments that lie within the new one: a start checks all of the new one, and removes them (`log_opening`). Every step
 reads and writes a few batches, for the executor that paces them. An error while reading or writing ends the round and
-leaves the log as it was. What this does not do: decide what is cleaned (`topics.cleaning`) or when.
+leaves the log as it was. The index of aborted transactions is made from the batches that are written, as for a log that
+never had others. What this does not do: decide what is cleaned (`topics.cleaning`) or when.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from muster_coordinator.errors import SegmentDamaged, StorageFailed, no_space
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD, parse_header
 from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.storage.aborted import AbortedList, AbortedLists, OpenTransactions, txnindex_name
 from muster_coordinator.storage.limits import CLEAN_READ_BYTES, CLEAN_WRITE_BYTES
 from muster_coordinator.storage.segment import SegmentSummary
-from muster_coordinator.storage.segment_index import SegmentIndex, segment_name, sidecar_name
+from muster_coordinator.storage.segment_index import SegmentIndex, read_sidecar, segment_name, sidecar_name
+from muster_coordinator.storage.transaction_index import section_of
 from muster_coordinator.topics.cleaning.rounds import Round
+from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 
 T = TypeVar("T")
+NONE_ABORTED = AbortedLists()
 SUFFIX = ".cleaned"
 """Ends the names of files that are being written beside the segments; a start removes them."""
 
@@ -41,42 +47,65 @@ class CleanedSegments(NamedTuple):
     index: SegmentIndex  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
     changed: bool
     """False: one segment of which all stays; nothing is put in place."""
+    aborted: AbortedList
+    """The aborted transactions whose markers are in the new one."""
+    opened: OpenTransactions
+    """What is open at its end."""
 
 
 def look(
-    disk: Disk, folder: str, segments: Sequence[SegmentSummary], first_dirty: int, round_: Round
-) -> Generator[int, None, None]:
-    """Job in steps, each yields the bytes it read: map the keys of the dirty range. Raises SegmentDamaged, OSError."""
+    disk: Disk,
+    folder: str,
+    segments: Sequence[SegmentSummary],
+    first_dirty: int,
+    round_: Round,
+    aborted: AbortedLists = NONE_ABORTED,
+) -> Generator[int, None, bool]:
+    """Job in steps, each yields the bytes it read: map the keys of the dirty range. False: the map is full. `aborted`:
+    `PartitionLog.aborted_lists` of the segments. Raises SegmentDamaged, OSError."""
     for summary in segments:
         if summary.next_offset <= first_dirty:
             continue
         for some in _batches(disk, folder, summary):
+            _tell(round_, aborted, some)
             for batch in some:
                 if parse_header(batch).next_offset > first_dirty and not _sound(summary, folder, round_.look, batch):
-                    return
+                    return False
             yield sum(map(len, some))
+    return True
 
 
 def clean(
-    disk: Disk, folder: str, segments: Sequence[SegmentSummary], round_: Round
+    disk: Disk,
+    folder: str,
+    segments: Sequence[SegmentSummary],
+    round_: Round,
+    aborted: Sequence[AbortedLists] = (),
+    opened: Iterable[tuple[int, int]] = (),
 ) -> Generator[int, None, CleanedSegments]:
-    """Job in steps, each yields the bytes it read and wrote: write the segment that takes the place of these. Raises
-    SegmentDamaged, or OSError, also when the disk is full; `discard` then removes what was written."""
+    """Job in steps, each yields the bytes it read and wrote: write the segment that takes the place of these.
+
+    `aborted`: `PartitionLog.aborted_lists` of each segment, or nothing where the log has none; `opened`: (producer,
+    first offset) of what is open before the first one, in the cleaned log. Raises SegmentDamaged, Corruption, or
+    OSError, also when the disk is full; `discard` then removes what was written."""
     base = segments[0].base
     path = f"{folder}/{segment_name(base)}{SUFFIX}"
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
-        out = _Out(file, SegmentIndex(base))
+        out = _Out(file, SegmentIndex(base), OpenTransactions(opened))
         round_.begin_segments()
-        for summary in segments:
+        for number, summary in enumerate(segments):
             for some in _batches(disk, folder, summary):
+                _tell(round_, aborted[number] if aborted else NONE_ABORTED, some)
                 for batch in some:
                     out.add(_sound(summary, folder, round_.clean, batch))
                 yield sum(map(len, some)) + out.write()
         out.add(round_.end_segments())
         out.write(last=True)
-        changed = len(segments) > 1 or not round_.unchanged
+        if out.index.transactional:
+            out.index.section = section_of(out.aborted, out.opened)
+        changed = len(segments) > 1 or not round_.unchanged or not _says_the_same(disk, folder, out.index)
         if changed:
             file.sync()
     finally:
@@ -86,13 +115,15 @@ def clean(
         raise SegmentDamaged(base, f"{path} ends before offset {index.next_offset}, expected {last.next_offset}")
     new = SegmentSummary(base, index.next_offset, index.size, index.max_timestamp_ms)
     if changed:
-        _write_index(disk, f"{folder}/{sidecar_name(base)}{SUFFIX}", index)
-    return CleanedSegments(tuple(segments), new, index, changed)
+        _write_derived(disk, f"{folder}/{sidecar_name(base)}{SUFFIX}", index.encode())
+        if out.aborted:
+            _write_derived(disk, f"{folder}/{txnindex_name(base)}{SUFFIX}", out.aborted.data)
+    return CleanedSegments(tuple(segments), new, index, changed, out.aborted, out.opened)
 
 
 def discard(disk: Disk, folder: str, base: int) -> None:
     """Job: remove what was written beside the segment with this base."""
-    for name in (segment_name(base), sidecar_name(base)):
+    for name in (segment_name(base), sidecar_name(base), txnindex_name(base)):
         if disk.exists(f"{folder}/{name}{SUFFIX}"):
             disk.unlink(f"{folder}/{name}{SUFFIX}")
 
@@ -100,8 +131,9 @@ def discard(disk: Disk, folder: str, base: int) -> None:
 def prepare(disk: Disk, folder: str, base: int) -> None:
     """Job: step 1 of the module."""
     try:
-        if disk.exists(f"{folder}/{sidecar_name(base)}"):
-            disk.unlink(f"{folder}/{sidecar_name(base)}")
+        for name in (sidecar_name(base), txnindex_name(base)):
+            if disk.exists(f"{folder}/{name}"):
+                disk.unlink(f"{folder}/{name}")
         disk.sync_dir(folder)
     except OSError as error:
         raise StorageFailed(f"log {folder}: {error}") from error
@@ -114,15 +146,16 @@ def rename(disk: Disk, folder: str, base: int) -> None:
 
 
 def finish(disk: Disk, folder: str, base: int, replaced: Sequence[int]) -> None:
-    """Job: step 3. `replaced`: the bases of the old segments but the first. Invariant: the new index gets its name
-    after that of its segment is durable; it would not fit the old one."""
-    path = f"{folder}/{sidecar_name(base)}"
+    """Job: step 3. `replaced`: the bases of the old segments but the first. Invariant: the new indexes get their names
+    after that of their segment is durable; they would not fit the old one."""
     try:
         disk.sync_dir(folder)
-        if disk.exists(f"{path}{SUFFIX}"):
-            disk.rename(f"{path}{SUFFIX}", path)
+        for name in (txnindex_name(base), sidecar_name(base)):
+            path = f"{folder}/{name}"
+            if disk.exists(f"{path}{SUFFIX}"):
+                disk.rename(f"{path}{SUFFIX}", path)
         for old in replaced:
-            for name in (sidecar_name(old), segment_name(old)):
+            for name in (sidecar_name(old), txnindex_name(old), segment_name(old)):
                 if disk.exists(f"{folder}/{name}"):
                     disk.unlink(f"{folder}/{name}")
         if replaced:
@@ -132,11 +165,13 @@ def finish(disk: Disk, folder: str, base: int, replaced: Sequence[int]) -> None:
 
 
 class _Out:
-    """The new segment's file: gathers batches, and knows their index."""
+    """The new segment's file: gathers batches, and knows their index and their aborted transactions."""
 
-    def __init__(self, file: File, index: SegmentIndex) -> None:
+    def __init__(self, file: File, index: SegmentIndex, opened: OpenTransactions) -> None:
         self._file = file
         self.index = index
+        self.aborted = AbortedList()
+        self.opened = opened
         self._parts: list[bytes] = []
         self._unwritten = 0
         self._written = 0
@@ -147,6 +182,8 @@ class _Out:
             self.index.note(
                 len(batch), header.next_offset, header.leader_epoch, header.max_timestamp_ms, header.attributes
             )
+            if header.is_transactional and (aborted := self.opened.note(batch)) is not None:
+                self.aborted.add(aborted)
             self._parts.append(batch)
             self._unwritten += len(batch)
 
@@ -205,13 +242,28 @@ def _sound(summary: SegmentSummary, folder: str, use: Callable[[bytes], T], batc
         raise SegmentDamaged(summary.base, f"segment {path}: {error}") from error
 
 
-def _write_index(disk: Disk, path: str, index: SegmentIndex) -> None:
-    """Derived, so it is not synced, and left out where the disk has no space."""
+def _tell(round_: Round, aborted: AbortedLists, some: list[bytes]) -> None:
+    """The aborted transactions that these batches may be part of, or end."""
+    found = aborted.overlapping(parse_header(some[0]).base_offset, parse_header(some[-1]).next_offset)
+    round_.add_aborted(AbortedTransaction(one.first_offset, one.producer_id, one.last_offset) for one in found)
+
+
+def _says_the_same(disk: Disk, folder: str, index: SegmentIndex) -> bool:
+    """Does the sidecar that is there know the same of transactions? It may say that one is open of which all was
+    removed in segments before; then it is made anew, although no batch of its own segment has changed."""
+    if not index.transactional:
+        return True
+    there = read_sidecar(disk, folder, index.base)
+    return there is not None and there.section == index.section
+
+
+def _write_derived(disk: Disk, path: str, data: bytes | bytearray) -> None:
+    """An index: it is not synced, and left out where the disk has no space."""
     try:
         file = disk.open(path, create=True)
         try:
             file.truncate(0)
-            file.pwrite(0, (index.encode(),))
+            file.pwrite(0, (data,))
         finally:
             file.close()
     except OSError as error:

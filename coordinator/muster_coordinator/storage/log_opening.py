@@ -9,6 +9,7 @@ import re
 
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ports import Disk
+from muster_coordinator.storage.aborted import txnindex_name
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment import Segment, SegmentSummary, load_index
 from muster_coordinator.storage.segment_check import check_segment
@@ -49,7 +50,7 @@ def _remove_replaced(disk: Disk, folder: str, summary: SegmentSummary, bases: li
         raise Corruption(str(error)) from error
     within = [base for base in bases if summary.base < base < summary.next_offset]
     for base in within:
-        for name in (sidecar_name(base), segment_name(base)):
+        for name in (sidecar_name(base), txnindex_name(base), segment_name(base)):
             if disk.exists(f"{folder}/{name}"):
                 disk.unlink(f"{folder}/{name}")
     disk.sync_dir(folder)

@@ -19,7 +19,7 @@ from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, Stor
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage import cleaned
-from muster_coordinator.storage.aborted import Aborted, is_transactional
+from muster_coordinator.storage.aborted import Aborted, AbortedLists, is_transactional, txnindex_name
 from muster_coordinator.storage.cleaning import CleanedSegments, rename
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
@@ -250,6 +250,14 @@ class PartitionLog:
         except (OSError, Corruption) as error:
             raise SegmentDamaged(self._segments[at].base, f"log {self._folder}: {error}") from error
 
+    def aborted_lists(self, summary: SegmentSummary) -> AbortedLists:
+        """For a job beside the loop: what overlaps with any range of this sealed segment. Raises SegmentDamaged."""
+        at = max(0, bisect_right(self._bases, summary.base) - 1)
+        try:
+            return self._transactions.lists(self._segments, at, summary.next_offset)
+        except (OSError, Corruption) as error:
+            raise SegmentDamaged(self._segments[at].base, f"log {self._folder}: {error}") from error
+
     def latest_epoch(self) -> int:
         """Epoch of the last batch; -1 for none."""
         return self._epochs.latest()
@@ -325,8 +333,10 @@ class PartitionLog:
         self._segments[at : at + len(old)] = [new]
         self._bases[at : at + len(old)] = [segments.new.base]
         self._loaded = [segment for segment in self._loaded if segment not in old]
-        stale = {f"{self._folder}/{sidecar_name(segment.base)}" for segment in old}
+        stale = {f"{self._folder}/{name(s.base)}" for s in old for name in (sidecar_name, txnindex_name)}
         self._left_out = {path: data for path, data in self._left_out.items() if path not in stale}
+        replaced = [segment.base for segment in old]
+        self._transactions.put_cleaned(replaced, segments.new.base, segments.aborted, segments.opened)
         self.generation += 1
         self._touch(new)
         return True

@@ -7,7 +7,9 @@ while something older than its end is open, and reads the list (`aborted.Aborted
 A list that is missing or does not fit the sidecar's checksum is made again by walking the segment, with the
 transactions that are open before it; those stand in the sidecar before, or are found by walking on from the last that
 has them. A log whose beginning was deleted is read as if it began where it begins now: what was open there shows at its
-next batch, and nothing before that can be read. What it does not do: sync; the files are derived.
+next batch, and nothing before that can be read. The same holds of a log that was cleaned: the list of a cleaned segment
+is that of the batches that are left (`cleaning` makes it), so whoever walks it again, or gets it from a leader, finds
+the same. What it does not do: sync; the files are derived.
 """
 
 import struct
@@ -24,6 +26,7 @@ from muster_coordinator.storage.aborted import (
     NONE_OPEN,
     Aborted,
     AbortedList,
+    AbortedLists,
     OpenTransactions,
     is_transactional,
     sound,
@@ -90,7 +93,7 @@ class TransactionIndex:
             self._open = OpenTransactions(index.section.opened)
             return known, False
         walked = _walked(self._disk, segment.path, index.size, self._open)
-        index.section = _section(walked, self._open)
+        index.section = section_of(walked, self._open)
         return walked, True
 
     def _read(self, index: SegmentIndex) -> AbortedList | None:
@@ -123,13 +126,16 @@ class TransactionIndex:
     def seal(self, index: SegmentIndex) -> None:
         """The active segment, of this index, takes no more batches."""
         if index.transactional:
-            index.section = _section(self._active, self._open)
+            index.section = section_of(self._active, self._open)
             self._unwritten[index.base] = self._active
         self._keep(index.base, self._active)
         self._active = AbortedList()
 
     def _keep(self, base: int, aborted: AbortedList) -> None:
-        kept = _Sealed(len(aborted), self._open.oldest())
+        self._note_sealed(base, aborted, self._open.oldest())
+
+    def _note_sealed(self, base: int, aborted: AbortedList, oldest_open: int) -> None:
+        kept = _Sealed(len(aborted), oldest_open)
         if kept != _NOTHING:
             self._sealed[base] = kept
         if aborted:
@@ -137,8 +143,15 @@ class TransactionIndex:
             if len(self._lists) > SEGMENTS_LOADED_MAX:
                 self._lists.popitem(last=False)
 
+    def put_cleaned(self, replaced: Sequence[int], base: int, aborted: AbortedList, opened: OpenTransactions) -> None:
+        """A cleaned segment takes the place of these sealed ones; what is open at its end is known."""
+        for old in replaced:
+            self.drop(old)
+        self.count += len(aborted)
+        self._note_sealed(base, aborted, opened.oldest())
+
     def drop(self, base: int) -> None:
-        """A sealed segment fell below the log start."""
+        """A sealed segment fell below the log start, or was replaced."""
         self.count -= self._sealed.pop(base, _NOTHING).aborted
         self._lists.pop(base, None)
         self._unwritten.pop(base, None)
@@ -150,7 +163,7 @@ class TransactionIndex:
     def take_files(self, active: SegmentIndex) -> dict[str, bytes]:
         """Path -> content of the lists that the next flush is to write. `active` gets its section, for its sidecar."""
         if active.transactional:
-            active.section = _section(self._active, self._open)
+            active.section = section_of(self._active, self._open)
         lists, self._unwritten = {**self._unwritten, active.base: self._active}, {}
         return {f"{self._folder}/{txnindex_name(base)}": bytes(held.data) for base, held in lists.items() if held}
 
@@ -159,20 +172,30 @@ class TransactionIndex:
     def overlapping(self, segments: Sequence[Segment], at: int, first: int, end: int) -> list[Aborted]:
         """The aborted transactions with an offset in [first, end), which lies in segment number `at`."""
         found: list[Aborted] = []
-        if not self.count:
-            return found
-        for number in range(at, len(segments)):
+        for aborted in self._reaching(segments, at, end):
+            some, enough = aborted.overlapping(first, end)
+            found += some
+            if enough:
+                break
+        return found
+
+    def lists(self, segments: Sequence[Segment], at: int, end: int) -> AbortedLists:
+        """The lists that have what overlaps with ranges below `end`, which lies in segment number `at`. Those of sealed
+        segments never change; of the active one it is a copy."""
+        active = self._active
+        found = self._reaching(segments, at, end)
+        return AbortedLists(tuple(AbortedList(bytes(held.data)) if held is active else held for held in found))
+
+    def _reaching(self, segments: Sequence[Segment], at: int, end: int) -> Iterator[AbortedList]:
+        """The lists from segment number `at` on, as far as something that begins below `end` may be open."""
+        for number in range(at, len(segments) if self.count else 0):
             segment = segments[number]
             active = number == len(segments) - 1
             kept = _NOTHING if active else self._sealed.get(segment.base, _NOTHING)
             if active or kept.aborted:
-                some, enough = self._list(segments, number).overlapping(first, end)
-                found += some
-                if enough:
-                    break
+                yield self._list(segments, number)
             if not NONE_OPEN < kept.oldest_open < end:
                 break
-        return found
 
     def _list(self, segments: Sequence[Segment], number: int) -> AbortedList:
         segment = segments[number]
@@ -205,7 +228,8 @@ class TransactionIndex:
         return aborted
 
 
-def _section(aborted: AbortedList, opened: OpenTransactions) -> TransactionsSection:
+def section_of(aborted: AbortedList, opened: OpenTransactions) -> TransactionsSection:
+    """What the sidecar of a segment says that has this list, and at whose end these are open."""
     return TransactionsSection(opened.pairs(), len(aborted), crc32c(aborted.data))
 
 

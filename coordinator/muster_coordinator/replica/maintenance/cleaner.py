@@ -10,8 +10,7 @@ what forbids it, a newer one is asked for. A round that fails, for lack of space
 and tried again later. Replicas clean at different times, and differ then byte by byte, but not in what a reader is
 told.
 
-What it does not do: clean offsets partitions (decision 3), or topics with transactions whose aborted ones it is not
-told of: there a round ends before the first batch of a transaction.
+What it does not do: clean offsets partitions (decision 3).
 """
 
 from collections.abc import Callable
@@ -195,7 +194,6 @@ class Cleaner:
             delete_retention_ms=settings.cleaning.delete_retention_ms,
             memory_bytes=self._settings.cleaner_keys_bytes,
             first_dirty=plan.first_dirty,
-            aborted=log.aborted_transactions(),
             producers=log.topic.machine.last_of_producers(),
         )
         self._round = CleaningRound(

@@ -4,8 +4,9 @@ Problem: a round reads and writes gigabytes beside requests, for minutes, while 
 retained, deleted, installed anew. Mechanism: the steps of `storage.cleaning` in slices of at most `tick_bytes`,
 one each `CLEAN_TICK_MS`. What is put in place is put while flushes and checkpoints of the group are paused and no
 follower fetches its files, for a few operations of the disk. After each wait the round looks whether the partition is
-still the one it began with; if not, it ends, and what it wrote is removed. What it does not do: choose the partition
-(`cleaner`), or decide what stays (`topics.cleaning`).
+still the one it began with; if not, it ends, and what it wrote is removed. Which transactions were aborted is taken
+from the log segment by segment, before the segment is read: of a long log they are not all in memory at once. What it
+does not do: choose the partition (`cleaner`), or decide what stays (`topics.cleaning`).
 
 The order of what becomes durable: `touched_to` of the whole round, then segment by segment from the log's begin, then
 `cleaned_to`. So a crash leaves a log whose beginning is clean, and no tombstone is gone before what it deletes.
@@ -16,12 +17,13 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple
 
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import SegmentDamaged, StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.storage import cleaned, cleaning
+from muster_coordinator.storage.aborted import AbortedLists
 from muster_coordinator.storage.cleaning import CleanedSegments
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.topics.cleaning.plan import Cleanable, groups
@@ -89,15 +91,38 @@ class CleaningRound:
         self._folder = group.state.folder
         views = {view.base_offset for view in plan.segments}
         self._segments = [summary for summary in self._log.sealed() if summary.base in views]
+        self._dirty = [summary for summary in self._segments if summary.next_offset > plan.first_dirty]
         self._todo: list[tuple[SegmentSummary, ...]] = []
+        self._opened: tuple[tuple[int, int], ...] = ()
+        """(producer, first offset) of what is open where the cleaned part ends so far."""
         self._sizes: list[tuple[int, int]] = []
         self._writing = -1
         """Base of the segment that is written beside the log; -1 for none."""
         self.bytes_done = 0
 
     def start(self) -> None:
-        steps = cleaning.look(self._disk, self._folder, self._segments, self._plan.first_dirty, self._round)
-        self._steps(steps, self._looked)
+        self._look(True)
+
+    def _look(self, room: bool) -> None:
+        """The keys of the next dirty segment, if there is one and the map has room."""
+        if self._ended():
+            return
+        if not self._dirty or not room:
+            self._looked()
+            return
+        segment = self._dirty.pop(0)
+        aborted = self._aborted((segment,))
+        if aborted is not None:
+            first = self._plan.first_dirty
+            self._steps(cleaning.look(self._disk, self._folder, (segment,), first, self._round, aborted[0]), self._look)
+
+    def _aborted(self, segments: tuple[SegmentSummary, ...]) -> list[AbortedLists] | None:
+        """Of each segment. None: a file of the log is damaged, and the round has ended."""
+        try:
+            return [self._log.aborted_lists(segment) for segment in segments]
+        except SegmentDamaged as error:
+            self._failed(error)
+            return None
 
     # -- pace ----------------------------------------------------------------------------------------------------------
 
@@ -131,13 +156,9 @@ class CleaningRound:
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
-    def _looked(self, _nothing: None) -> None:
-        if self._ended():
-            return
+    def _looked(self) -> None:
         mapped_to = self._round.mapped_to
-        # Where transactions are not known, their index (`.txnindex`) is not made anew: segments with one stay.
-        whole = not self._round.knows_aborted
-        self._segments = [one for one in self._segments if (one.next_offset if whole else one.base + 1) <= mapped_to]
+        self._segments = [summary for summary in self._segments if summary.base < mapped_to]
         if mapped_to <= self._plan.first_dirty or not self._segments:
             self._end(Outcome(put_aside="the first batch cannot be cleaned"))
             return
@@ -161,17 +182,22 @@ class CleaningRound:
             self._finish()
             return
         segments = self._todo.pop(0)
-        self._writing = segments[0].base
-        self._steps(self._clean(segments), self._cleaned)
+        aborted = self._aborted(segments)
+        if aborted is not None:
+            self._writing = segments[0].base
+            self._steps(self._clean(segments, aborted), self._cleaned)
 
-    def _clean(self, segments: tuple[SegmentSummary, ...]) -> Generator[int, None, CleanedSegments]:
+    def _clean(
+        self, segments: tuple[SegmentSummary, ...], aborted: list[AbortedLists]
+    ) -> Generator[int, None, CleanedSegments]:
         size = sum(summary.size for summary in segments)
         free = self._disk.free_bytes()
         if free < size + self._spare_bytes:
             raise OSError(errno.ENOSPC, f"cleaning {size} bytes, {free} are free", self._folder)
-        return (yield from cleaning.clean(self._disk, self._folder, segments, self._round))
+        return (yield from cleaning.clean(self._disk, self._folder, segments, self._round, aborted, self._opened))
 
     def _cleaned(self, some: CleanedSegments) -> None:
+        self._opened = some.opened.pairs()
         if not some.changed:
             self._sizes.append((some.new.base, some.new.size))
             self._job(partial(cleaning.discard, self._disk, self._folder, some.new.base), self._next)

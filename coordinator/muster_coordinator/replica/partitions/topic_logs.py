@@ -32,7 +32,6 @@ from muster_coordinator.storage.aborted import Aborted, below
 from muster_coordinator.storage.lookup import TimedOffset
 from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
-from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 from muster_coordinator.topics.machine import ProduceResult, TopicMachine
 
 LATEST = -1
@@ -555,10 +554,6 @@ class TopicLog(LogView):
     @override
     def producers(self) -> tuple[topics.ActiveProducer, ...]:
         return self.topic.machine.producers()
-
-    def aborted_transactions(self) -> tuple[AbortedTransaction, ...] | None:
-        """The aborted transactions of this log; None: they are not known."""
-        return None
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:

@@ -26,13 +26,12 @@ class Round:
         delete_retention_ms: int,
         memory_bytes: int,
         first_dirty: int,
-        aborted: Iterable[AbortedTransaction] | None = None,
+        aborted: Iterable[AbortedTransaction] = (),
         producers: Mapping[int, LastOfProducer],
     ) -> None:
-        """`first_dirty`: the log is clean below. `aborted`: all aborted transactions that reach into the log; None: not
-        known, so the range ends before the first batch of a transaction."""
-        self._knows_aborted = aborted is not None
-        self._aborted = () if aborted is None else tuple(aborted)
+        """`first_dirty`: the log is clean below. `aborted`: aborted transactions of the log; others, or all of them,
+        come by `add_aborted`, so that not all of a long log must be in memory."""
+        self._aborted = tuple(aborted)
         self._keeps = Keeps(KeyMap(memory_bytes), first_dirty, now_ms, delete_retention_ms, producers)
         self._walk = Transactions(self._aborted)
         self._cleaning = False
@@ -50,29 +49,22 @@ class Round:
         return self._keeps.mapped_to
 
     @property
-    def knows_aborted(self) -> bool:
-        """May what is cleaned hold batches of transactions?"""
-        return self._knows_aborted
-
-    @property
     def unchanged(self) -> bool:
         """Of the segments since `begin_segments`, whose end was reached: is what is to be written what was read?"""
         return not self._changed and self._read_bytes == self._written_bytes
 
-    @property
-    def kept_aborted(self) -> tuple[AbortedTransaction, ...]:
-        """Aborted transactions that readers of the cleaned part must still be told of."""
-        return tuple(self._walk.kept)
+    def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Before `look`, and again after `begin_segments` before `clean`: the aborted transactions that the batches
+        which follow may be part of, or end. One may be handed in again."""
+        self._walk.add(aborted)
 
     # -- the keys ------------------------------------------------------------------------------------------------------
 
     def look(self, batch: bytes) -> bool:
         """The next batch of the dirty range, which begins with the one that holds `first_dirty`. False: the map has
-        no room for its keys, or what it needs is not known, and the range ends before it."""
+        no room for its keys, and the range ends before it."""
         assert not self._cleaning
         header = check(batch)
-        if header.is_transactional and not self._knows_aborted:
-            return False
         goes = may_go(self._walk, header, batch)
         if not goes and not header.is_control and header.count:
             found = area(batch, header)
