@@ -20,9 +20,60 @@ CLEANING_MUTANTS = (
     one(
         "a marker may go while data of its transaction is there",
         "topics.cleaning.transactions",
-        "        if found is None or not found[1]:\n            return True\n",
-        "        if found is None or found[1]:\n            return True\n",
+        "        return found is None or not found[1]\n",
+        "        return found is None or found[1]\n",
         "topics.test_cleaning.test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone",
+    ),
+    one(
+        "a marker of committed data may go while it is there",
+        "topics.cleaning.transactions",
+        "            return not seen\n",
+        "            return True\n",
+        "topics.test_cleaning.test_a_marker_of_committed_data_that_stays_stays",
+    ),
+    one(
+        "a marker is dropped before its horizon",
+        "topics.cleaning.batches",
+        "    if may_go and (passed or not header.is_control):\n",
+        "    if may_go:\n",
+        "topics.test_cleaning.test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone",
+    ),
+    one(
+        "records of aborted transactions stay",
+        "topics.cleaning.batches",
+        "    if may_go and (passed or not header.is_control):\n",
+        "    if may_go and passed:\n",
+        "topics.test_cleaning.test_records_of_aborted_transactions_go_and_hide_no_earlier_value",
+    ),
+    one(
+        "the next transaction is taken for one that was aborted before the walk",
+        "topics.cleaning.transactions",
+        "            if aborted.last_offset >= header.base_offset:\n",
+        "            if aborted.last_offset >= 0:\n",
+        "topics.test_cleaning.test_a_walk_that_begins_behind_an_aborted_transaction_does_not_take_the_producers_next_one_"
+        "for_it",
+    ),
+    one(
+        "an aborted transaction is lost from the index of a cleaned segment",
+        "storage.cleaning",
+        "                self.aborted.add(aborted)\n",
+        "                pass\n",
+        "storage.test_cleaning_transactions.test_the_index_that_is_left_has_each_aborted_transaction_of_which_a_batch_"
+        "is_left",
+    ),
+    one(
+        "what is open at the end of a cleaned segment is not known to the next",
+        "replica.maintenance.cleaning_round",
+        "        self._opened = some.opened.pairs()\n",
+        "        self._opened = ()\n",
+        "storage.test_cleaning_transactions.test_the_indexes_of_cleaned_segments_are_those_that_a_walk_makes_of_them",
+    ),
+    one(
+        "the round is not told of aborted transactions",
+        "storage.cleaning",
+        "    round_.add_aborted(AbortedTransaction(",
+        "    list(AbortedTransaction(",
+        "storage.test_cleaning_transactions.test_with_many_rounds_all_of_a_transaction_goes_its_marker_at_last",
     ),
     one(
         "records of aborted transactions hide earlier values",

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.storage import cleaning
+from muster_coordinator.storage.segment_index import read_sidecar
 from muster_coordinator.topics.cleaning.limits import KEY_BYTES
 
 from tests.sim.disk import PowerLoss, SimDisk
@@ -91,10 +92,15 @@ def index(it):
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_index_that_is_left_has_each_aborted_transaction_of_which_a_batch_is_left(seed):
+def test_the_index_that_is_left_has_each_aborted_transaction_of_which_a_batch_is_left():
     """Kafka's has those too of which the last batch went in this round: nobody can read anything of these."""
-    it = made(seed, 120)
+    it = made(1, 120)
+    for producer in it.transactional:  # What each of them wrote last was aborted, and stays as a header.
+        it.data(producer)
+        it.end(producer, commit=False, bump=False)
+    for _ in range(10):
+        it.data(-1)
+    it.write(0)
     it.clean()
     it.write(0)
     left = {
@@ -104,10 +110,48 @@ def test_the_index_that_is_left_has_each_aborted_transaction_of_which_a_batch_is
     }
     named = {(producer, last) for producer, _, last in index(it)}
     assert named == left
+    assert [one for one in left if one[1] < it.log.cleaned.cleaned_to], "also in what was cleaned"
     assert named <= {(one.producer, one.last) for one in it.kafka.index}
     bases = {batch.base for batch in it.shown() if batch.marker == "ABORT"}
     assert all(last in bases for _, last in named), "an entry without its marker would hide what comes after"
     assert {first for _, first, _ in index(it)} <= {batch.base for batch in it.shown()}
+
+
+def sections(it):
+    """base -> what the sidecar of a sealed segment with transactions says of them."""
+    found = {summary.base: read_sidecar(it.disk, FOLDER, summary.base) for summary in it.log.sealed()}
+    return {base: sidecar.section for base, sidecar in found.items() if sidecar is not None and sidecar.transactional}
+
+
+def walked(it):
+    """The same, from the batches of the log: (producer, first offset) of what is open, and how many markers aborted."""
+    opened, aborted, found, batches = {}, 0, {}, it.shown()
+    ends = {summary.next_offset: summary.base for summary in it.log.sealed()}
+    for base, end in sorted((base, end) for end, base in ends.items()):
+        aborted = 0
+        for batch in [one for one in batches if base <= one.base < end and one.transactional]:
+            if not batch.marker:
+                opened.setdefault(batch.producer, batch.base)
+            elif batch.records and opened.pop(batch.producer, None) is not None:
+                aborted += batch.marker == "ABORT"
+        found[base] = (tuple(opened.items()), aborted)
+    return found
+
+
+def test_the_indexes_of_cleaned_segments_are_those_that_a_walk_makes_of_them():
+    """So a start, and a follower that installs the segments, find the same."""
+    it = made(9, 90)
+    spanning = 0
+    for _ in range(3):
+        it.clean(merged_bytes=600)
+        made_at_once = {b: one for b, one in sections(it).items() if b < it.log.cleaned.cleaned_to}
+        expected = walked(it)
+        assert {b: (one.opened, one.aborted) for b, one in made_at_once.items()} == {
+            b: expected[b] for b in made_at_once
+        }
+        spanning += sum(bool(one.opened) for one in made_at_once.values())
+        it.write(30)
+    assert spanning > 1, "transactions span segments"
 
 
 @pytest.mark.parametrize("how", ["all", ".txnindex", ".sidx", "flip", "cut"])
