@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
-from muster_coordinator.records.batch import DELETE_HORIZON, iter_records, parse_header
+from muster_coordinator.records.batch import DELETE_HORIZON, BatchHeader, iter_records, parse_header
 from muster_coordinator.records.control import decode_control
 from muster_coordinator.records.inflate import record_block
 from muster_coordinator.storage.aborted import OpenTransactions
@@ -237,6 +237,18 @@ class Transactional:
             self.end_segment("behind what is open")
 
 
+def headless(ours: list[tuple], kafkas: list[bytes]) -> list[tuple]:
+    """Ours, with the header alone of each marker of which Kafka has the header alone (ADR 75)."""
+    bare = [(header, batch) for batch in kafkas if (header := parse_header(batch)).is_control and not header.count]
+    wanted = {header.base_offset: shown([batch], header.next_offset)[0] for header, batch in bare}
+    fields = BatchHeader._fields
+    named = [fields.index(name) for name in ("base_offset", "last_offset_delta", "producer_id", "producer_epoch")]
+    return [
+        other if (other := wanted.get(one[0][0])) and all(one[0][at] == other[0][at] for at in named) else one
+        for one in ours
+    ]
+
+
 def beyond(data: Path, before: int) -> int:
     """Where Kafka's cleaner ended, once that is above `before`."""
     to = cleaned_to(data, "u")
@@ -284,7 +296,7 @@ def test_rounds_over_transactions_leave_what_a_real_kafka_leaves(broker: KafkaBr
         assert all(round_.look(batch) for batch in below if parse_header(batch).next_offset > before)
         round_.begin_segments()
         left = [piece for batch in below for piece in round_.clean(batch)] + round_.end_segments()
-        assert shown(left, clean) == shown(after, clean), f"round {number}, from {before} to {clean}"
+        assert headless(shown(left, clean), after) == shown(after, clean), f"round {number}, from {before} to {clean}"
         ours = left + ours[len(below) :]
         opened = OpenTransactions()
         noted = [opened.note(batch) for batch in ours if parse_header(batch).is_transactional]

@@ -1,6 +1,7 @@
 """Cleaning of logs with transactions: what is left is what Kafka's cleaner leaves, and a reader of committed records
 gets the same from a cleaned log and from one that never was, from wherever he begins, after whatever went wrong."""
 
+import re
 import struct
 from contextlib import suppress
 from random import Random
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, SegmentDamaged
+from muster_coordinator.records.batch import parse_header
 from muster_coordinator.storage import cleaning
 from muster_coordinator.storage.segment_index import read_sidecar
 from muster_coordinator.topics.cleaning.limits import KEY_BYTES
 
+from tests import kafka_tools
 from tests.sim.disk import PowerLoss, SimDisk
 from tests.storage.log_kit import FOLDER
 from tests.storage.test_aborted_transactions import lose
@@ -253,3 +256,38 @@ def test_segments_that_retention_drops_take_what_was_open_in_them_along():
         it.reopen()
         it.check(stride=4)
     assert it.log.cleaned.cleaned_to > it.log.log_start_offset > 0
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_kafkas_dump_tool_reads_a_cleaned_log_with_transactions_and_its_index(tmp_path):
+    it = made(10, 90)
+    for producer in it.transactional:  # What each of them wrote last was aborted, and stays as a header.
+        it.data(producer)
+        it.end(producer, commit=False, bump=False)
+    for _ in range(10):
+        it.data(-1)
+    it.write(0)
+    for _ in range(3):
+        assert it.clean()
+        it.now_ms += 1_001
+        for _ in range(20):
+            it.data(-1)
+        it.write(0)
+    paths = []
+    for name in it.disk.listdir(FOLDER):
+        if name.endswith((".log", ".txnindex")):
+            paths.append(tmp_path / name)
+            paths[-1].write_bytes(it.disk.content(f"{FOLDER}/{name}"))
+    text = kafka_tools.run(
+        kafka_tools.DUMP_LOG, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, paths))
+    )
+    there = it.batches()
+    bases = [int(offset) for offset in re.findall(r"baseOffset: (\d+)", text)]
+    assert bases == [parse_header(batch).base_offset for batch in there]
+    assert text.count("isvalid: true") == len(there)
+    assert text.count("endTxnMarker: ") == sum(bool(one.marker) for one in it.shown())
+    assert re.search(r"lastSequence: \d+ .*isTransactional: true .*count: 0|count: 0 .*isTransactional: true", text)
+    told = re.findall(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset", text)
+    assert [tuple(map(int, one)) for one in told] == index(it)
+    assert told

@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     marker: str
     """COMMIT or ABORT; "" for a data batch."""
     records: tuple[Kept, ...]
-    """Of a control batch: one, or none once it was cleaned."""
+    """Of a control batch: one, or none where only its header is left."""
     horizon_ms: int | None = None
 
 

@@ -237,8 +237,12 @@ def test_a_marker_goes_at_its_horizon_once_all_data_of_its_transaction_is_gone()
     assert offsets(four) == [4]
     last = {5: LastOfProducer(0, -1), 6: LastOfProducer(0, -1)}
     kept, _ = cleaned(three, now_ms=LATER_MS + 1_001, aborted=aborted, producers=last)
-    empty = [check(batch) for batch in kept if parse_header(batch).is_control]
-    assert [(h.count, h.producer_id) for h in empty] == [(0, 5), (0, 6)], "the last that fences these producers"
+    last_ones = [check(batch) for batch in kept if parse_header(batch).is_control]
+    assert [h.producer_id for h in last_ones] == [5, 6], "the last that fences these producers"
+    assert [h.count for h in last_ones] == [1, 1], "aiokafka raises at a control batch without a record"
+    again, round_ = cleaned(kept, now_ms=LATER_MS + 9_001, producers=last)
+    assert again == kept
+    assert round_.unchanged
 
 
 def test_a_marker_of_committed_data_that_stays_stays():

@@ -4,7 +4,8 @@ Problem: a consumer that was in the middle of a log, a producer that goes on wit
 for an offset must not notice that records were removed. Mechanism: a batch from which records went keeps its base
 offset, last offset delta, producer, epoch, sequences, timestamps and codec; only its count shrinks. The first cleaning
 that leaves a tombstone, or a marker without data, sets DELETE_HORIZON and writes the horizon into base timestamp, with
-the deltas counted from there (KIP-534). The last batch of a producer stays as a header without records.
+the deltas counted from there (KIP-534). The last batch of a producer stays as a header without records; if it is a
+marker, as it is.
 
 Where Kafka removes a batch, one empty batch without a producer covers the run of removed batches of one epoch, as
 Kafka itself does at the end of a round. So offsets in a segment follow one another without a gap for ever: a gap stays
@@ -18,7 +19,6 @@ from typing import NamedTuple
 
 from muster_coordinator.records.batch import (
     COMPRESSION_MASK,
-    CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -69,13 +69,13 @@ def left_of(keeps: Keeps, batch: bytes, header: BatchHeader, may_go: bool) -> by
     horizon_ms = header.base_timestamp_ms if header.attributes & DELETE_HORIZON else None
     passed = horizon_ms is not None and horizon_ms <= keeps.now_ms
     if may_go and (passed or not header.is_control):
-        return _without_records(keeps, header)
+        return _last_of_producer(keeps, batch, header)
     found = area(batch, header)
     if found is None:
         return batch
     kept = found.places if header.is_control else _kept(keeps, header, found.places, passed)
     if not kept:
-        return _without_records(keeps, header)
+        return _last_of_producer(keeps, batch, header)
     new_ms = min(keeps.now_ms + keeps.delete_retention_ms, _INT64_MAX)
     deletes = horizon_ms is None and (may_go or not all(place[5] for place in kept))
     if deletes and _fits(header, kept, new_ms):
@@ -127,8 +127,9 @@ def _with_delta(data: bytes, place: Place, delta_ms: int) -> bytes:
     return encode_varint(len(body)) + body
 
 
-def _without_records(keeps: Keeps, header: BatchHeader) -> bytes | None:
-    """Its header, if it is what tells a live producer's epoch and last sequence; else None."""
+def _last_of_producer(keeps: Keeps, batch: bytes, header: BatchHeader) -> bytes | None:
+    """Its header without records, if it is what tells a live producer's epoch and last sequence; else None. A marker
+    keeps its record: aiokafka raises at a control batch that has none, and gets no further."""
     last = keeps.producers.get(header.producer_id) if header.producer_id >= 0 else None
     if last is None:
         return None
@@ -138,7 +139,9 @@ def _without_records(keeps: Keeps, header: BatchHeader) -> bytes | None:
         stays = header.is_control and header.producer_epoch == last.epoch
     if not stays:
         return None
-    attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    if header.is_control:
+        return batch
+    attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL)
     return _batch(header, attributes, header.max_timestamp_ms, header.max_timestamp_ms, 0, b"")
 
 
