@@ -2,7 +2,9 @@
 
 No cluster: a partition's log on the real disk, in a process of its own whose memory is looked at. The round runs in a
 thread, step by step with the pauses of the product's paced jobs, without the bound of bytes a second; the main thread
-stands for the loop: it wants to run every millisecond, and how late it gets to is what requests would wait.
+stands for the loop: it wants to run every millisecond, and how late it gets to is what requests would wait. Every
+fourth batch is a transaction, and every third of these is aborted. `python -m bench.rows.compaction FOLDER RECORDS`
+does it with fewer records and smaller segments, to see that it runs.
 """
 
 import json
@@ -12,9 +14,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from muster_coordinator.limits import MIB
 from muster_coordinator.records.batch import encode_batch, stamp
+from muster_coordinator.records.control import EndMarker, TransactionMarker, marker_batch
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.limits import PACED_PAUSE_MS
 from muster_coordinator.runtime.loop import SWITCH_INTERVAL_SECONDS
@@ -37,19 +41,33 @@ MEMORY_BYTES = 128 * MIB
 SECONDS_MAX = 900
 PAGE_BYTES = 4_096
 AT_MS = 1_700_000_000_000
+PRODUCER = 7
+TRANSACTIONS_EVERY, ABORTED_EVERY = 4, 3
 
 
-def fill(disk: OsDisk) -> PartitionLog:
-    log = PartitionLog.open(disk, "compaction", NO_RECOVERY_POINT, 0, segment_bytes=SEGMENT_BYTES)
-    batches = [
-        encode_batch(
-            ((b"key-%06d" % key, b"value of some length") for key in range(first, first + RECORDS_PER_BATCH)),
-            timestamp_ms=AT_MS,
-        )
-        for first in range(0, KEYS, RECORDS_PER_BATCH)
-    ]
-    for number in range(RECORDS // RECORDS_PER_BATCH):
-        log.append(stamp(batches[number % len(batches)], log.next_offset, 1))
+def fill(disk: OsDisk, records: int) -> PartitionLog:
+    segment_bytes = max(MIB, SEGMENT_BYTES * records // RECORDS)
+    log = PartitionLog.open(disk, "compaction", NO_RECOVERY_POINT, 0, segment_bytes=segment_bytes)
+
+    def batches(**options: Any) -> list[bytes]:
+        return [
+            encode_batch(
+                ((b"key-%06d" % key, b"value of some length") for key in range(first, first + RECORDS_PER_BATCH)),
+                timestamp_ms=AT_MS,
+                **options,
+            )
+            for first in range(0, KEYS, RECORDS_PER_BATCH)
+        ]
+
+    plain = batches()
+    transactional = batches(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
+    markers = [marker_batch(TransactionMarker(PRODUCER, 0, EndMarker(commit, 1), 1), AT_MS) for commit in (False, True)]
+    for number in range(records // RECORDS_PER_BATCH):
+        ends, rest = divmod(number, TRANSACTIONS_EVERY)
+        kind = plain if rest else transactional
+        log.append(stamp(kind[number % len(kind)], log.next_offset, 1))
+        if not rest:
+            log.append(stamp(markers[ends % ABORTED_EVERY != 0], log.next_offset, 1))
     job = log.flush_job(1)
     job()
     log.flush_done()
@@ -69,15 +87,17 @@ def clean(disk: OsDisk, log: PartitionLog) -> int:
         delete_retention_ms=0,
         memory_bytes=MEMORY_BYTES,
         first_dirty=0,
-        aborted=(),
         producers={},
     )
-    for _ in cleaning.look(disk, "compaction", sealed, 0, round_):
-        time.sleep(PACED_PAUSE_MS / 1_000)
+    for summary in sealed:
+        for _ in cleaning.look(disk, "compaction", [summary], 0, round_, log.aborted_lists(summary)):
+            time.sleep(PACED_PAUSE_MS / 1_000)
     assert round_.keys == KEYS
     left = 0
     for group in groups(views, SEGMENT_BYTES):
-        steps = cleaning.clean(disk, "compaction", [summaries[view.base_offset] for view in group], round_)
+        some = [summaries[view.base_offset] for view in group]
+        aborted = [log.aborted_lists(summary) for summary in some]
+        steps = cleaning.clean(disk, "compaction", some, round_, aborted)
         while True:
             try:
                 next(steps)
@@ -88,11 +108,11 @@ def clean(disk: OsDisk, log: PartitionLog) -> int:
     return left
 
 
-def run(folder: str) -> dict[str, float]:
+def run(folder: str, records: int) -> dict[str, float]:
     """In the process of its own."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     disk = OsDisk(folder)
-    log = fill(disk)
+    log = fill(disk, records)
     before_bytes = most_bytes = resident_bytes()
     left: list[int] = []
     thread = threading.Thread(target=lambda: left.append(clean(disk, log)), daemon=True)
@@ -145,4 +165,4 @@ ROWS = (
 )
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1])))
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else RECORDS)))

@@ -1,5 +1,5 @@
-"""Consumers read a topic that was cleaned, from its beginning and from the middle of what is gone: each gets what
-stays, and gets on over batches without records."""
+"""Consumers of committed records read a topic that was cleaned, over transactions too, from its beginning and from the
+middle of what is gone: each gets what stays, and gets on over batches without records."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import aiokafka
 import kafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests import kafka_tools
@@ -16,7 +16,8 @@ from tests.clients.server import Server
 from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
-START_MS = int(time.time() * 1_000) - 3_600_000
+START_MS = int(time.time() * 1_000) + 60_000
+"""Ahead of the clock: a segment that begins with a marker, whose time is the server's, is then ended by a record."""
 KEYS = 5
 ROUNDS = 60
 READ_S = 60
@@ -40,7 +41,9 @@ def by_librdkafka(server: Server, topic: str, offset: int, last: int) -> Read:
 
 
 def by_kafka_python(server: Server, topic: str, offset: int, last: int) -> Read:
-    consumer = kafka.KafkaConsumer(bootstrap_servers=server.bootstrap, enable_auto_commit=False)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=server.bootstrap, enable_auto_commit=False, isolation_level="read_committed"
+    )
     partition = kafka.TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek(partition, offset)
@@ -55,7 +58,9 @@ def by_kafka_python(server: Server, topic: str, offset: int, last: int) -> Read:
 
 def by_aiokafka(server: Server, topic: str, offset: int, last: int) -> Read:
     async def read() -> Read:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=server.bootstrap, enable_auto_commit=False)
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=server.bootstrap, enable_auto_commit=False, isolation_level="read_committed"
+        )
         await consumer.start()
         found: Read = []
         try:
@@ -77,7 +82,7 @@ def by_java(server: Server, topic: str, offset: int, last: int) -> Read:
     shown = kafka_tools.run(
         kafka_tools.CONSUMER,
         *("--bootstrap-server", server.bootstrap, "--topic", topic, "--partition", "0", "--offset", str(offset)),
-        *("--max-messages", str(wanted), "--timeout-ms", "30000"),
+        *("--max-messages", str(wanted), "--timeout-ms", "30000", "--isolation-level", "read_committed"),
         *("--formatter-property", "print.key=true", "--formatter-property", "print.offset=true"),
     )
     found: Read = []
@@ -92,16 +97,35 @@ def cleaned_topic(server: Server) -> tuple[str, Read, int]:
     """A topic, what was written to it, and its last offset; the leader has cleaned it."""
     topic = server.unique("table")
     server.create(topic, 1, **{"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"})
-    producer = Producer({"bootstrap.servers": server.bootstrap})
+    plain = Producer({"bootstrap.servers": server.bootstrap})
+    transactional = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": topic})
+    transactional.init_transactions(60)
     written: Read = []
     for n in range(ROUNDS):
+        taken: Read = []
+
+        def told(error: KafkaError | None, message: Message, taken: Read = taken) -> None:
+            assert error is None, error
+            taken.append((message.offset(), message.key(), message.value()))
+
+        within = n % 6 == 2
+        producer = transactional if within else plain
+        if within:
+            transactional.begin_transaction()
         for key in range(KEYS):
             if (n + key) % 7 == 3:
                 continue
-            record = (len(written), b"key-%d" % key, b"value %d of %d" % (n, key))
-            written.append(record)
-            producer.produce(topic, key=record[1], value=record[2], partition=0, timestamp=START_MS + n * 250)
+            value = b"value %d of %d" % (n, key)
+            at_ms = START_MS + n * 250
+            producer.produce(topic, value, b"key-%d" % key, 0, on_delivery=told, timestamp=at_ms)
         assert producer.flush(30) == 0
+        if within and n % 12 == 2:
+            transactional.abort_transaction(60)
+            continue
+        if within:
+            transactional.commit_transaction(60)
+        written += taken
+    written.sort()
     last = written[-1][0]
 
     def cleaned() -> bool:
