@@ -394,7 +394,7 @@ LOG_CLEANED = EventKind(
         "cleaned_to",
         "took_ms",
     ),
-    "A round of cleaning of a compacted topic's partition has ended; the log is clean below the offset `cleaned_to`.",
+    "A round of cleaning of a compacted partition has ended; the log is clean below the offset `cleaned_to`.",
 )
 LOG_NOT_CLEANED = EventKind(
     "log not cleaned",

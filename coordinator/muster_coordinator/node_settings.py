@@ -5,6 +5,7 @@ from muster_coordinator.api.standard_authorizer import AuthorizerSettings
 from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.internal_log_settings import COMPACT
 from muster_coordinator.quotas.admission import AdmissionLimits
 from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.raft.timing import Timing
@@ -50,6 +51,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         offsets_segment_bytes=settings.offsets_segment_bytes,
         offsets_history_ms=settings.offsets_history_ms,
         offsets_history_bytes=settings.offsets_history_bytes,
+        internal_compacts=settings.internal_cleanup == COMPACT,
         wal_file_bytes=settings.wal_file_bytes,
         wal_bytes_max=settings.wal_bytes_max,
         checkpoint_bytes=settings.checkpoint_bytes,

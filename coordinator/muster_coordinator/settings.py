@@ -27,6 +27,7 @@ from muster_coordinator.controller.limits import RACK_CHARS_MAX
 from muster_coordinator.errors import CallerError
 from muster_coordinator.groups import limits as groups_limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.internal_log_settings import InternalLogKeys
 from muster_coordinator.limits import (
     BATCH_BYTES_MAX,
     BATCH_BYTES_MAX_DEFAULT,
@@ -103,7 +104,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, PeerKeys, TlsKeys):
+class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -210,7 +211,7 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, PeerKeys, Tls
         "muster.offsets.history.ms",
         _MS,
         str(7 * 24 * 3_600_000),
-        "Old segments of an offsets partition are kept up to this age, ...",
+        "Segments of the offsets log and of the transaction log are kept as they were written up to this age, ...",
     )
     offsets_history_bytes: int = _key(
         "muster.offsets.history.bytes",

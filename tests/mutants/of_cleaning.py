@@ -110,4 +110,42 @@ CLEANING_MUTANTS = (
         "        if segment.base not in sizes:\n",
         "storage.test_cleaning_files.test_what_is_clean_is_believed_as_far_as_the_segments_are_those_of_then",
     ),
+    one(
+        "an internal log is cleaned before a checkpoint covers it",
+        "replica.maintenance.cleaner",
+        "        if covered is None and isinstance(log, TopicLog):\n",
+        "        if covered is None:\n",
+        "replica.maintenance.test_internal_logs."
+        "test_only_what_a_checkpoint_of_this_life_covers_is_cleaned_and_one_is_asked_for",
+    ),
+    one(
+        "an internal log is cleaned in a cluster of the release before",
+        "replica.maintenance.internal_logs",
+        "    return settings.internal_compacts and image is not None and image.feature_level >= MEMBERS_LEVEL\n",
+        "    return settings.internal_compacts and image is not None\n",
+        "replica.maintenance.test_internal_logs.test_a_cluster_of_a_release_before_cuts_as_before_and_cleans_nothing",
+    ),
+    one(
+        "an internal log that is cleaned is cut too",
+        "replica.maintenance.retention",
+        "        if newest is None or compacted(self._settings, self._group_manager.image):\n",
+        "        if newest is None:\n",
+        "replica.maintenance.test_internal_logs.test_the_last_commit_of_each_group_stays_and_the_size_is_bounded",
+    ),
+    one(
+        "a deleted group's own records have no tombstones",
+        "groups.offsets.tombstones",
+        "    return ((encode_candidate_key(group), None), (encode_rebalance_key(group), None), "
+        "(encode_group_key(group), None))\n",
+        "    return ((encode_group_key(group), None),)\n",
+        "groups.log.test_cleaned_offsets_log.test_an_own_record_of_a_deleted_group_is_gone_before_what_deleted_it",
+    ),
+    one(
+        "history is cleaned although the partition is not too large",
+        "replica.maintenance.internal_logs",
+        "    wanted_bytes = max(excess_bytes, clean_bytes + 1) if excess_bytes > 0 else 0\n",
+        "    wanted_bytes = max(excess_bytes, clean_bytes + 1)\n",
+        "replica.maintenance.test_internal_logs."
+        "test_young_history_stays_whatever_its_age_until_it_is_large_and_old_history_goes",
+    ),
 )

@@ -46,6 +46,8 @@ class NodeSettings:
     offsets_segment_bytes: int
     offsets_history_ms: int
     offsets_history_bytes: int
+    internal_compacts: bool
+    """Are the offsets log and the transaction log cleaned, not cut?"""
     wal_file_bytes: int
     wal_bytes_max: int
     checkpoint_bytes: int

@@ -120,6 +120,7 @@ def test_offsets_history_below_the_checkpoint_goes_when_it_is_too_large() -> Non
         checkpoint_bytes=30 * KIB,
         offsets_segment_bytes=20 * KIB,
         offsets_history_bytes=50 * KIB,
+        internal_compacts=False,
     )
     cluster.start()
     commit_many(cluster, 0, 0, 600)

@@ -1,4 +1,4 @@
-"""The log cleaner: topics whose cleanup.policy has compact keep the last value of each key.
+"""The log cleaner: topics whose cleanup.policy has compact, and internal logs, keep the last value of each key.
 
 Problem: every replica must clean its own log in time, without a word to the others, and neither stop requests nor fill
 the disk. Mechanism: every `log.cleaner.backoff.ms` all partitions are looked at, some in each turn, and the one with
@@ -10,7 +10,10 @@ what forbids it, a newer one is asked for. A round that fails, for lack of space
 and tried again later. Replicas clean at different times, and differ then byte by byte, but not in what a reader is
 told.
 
-What it does not do: clean offsets partitions (decision 3).
+The offsets log and the transaction log keep their history first (`internal_logs`), and of them only what the newest
+checkpoint published since the start covers is cleaned (ADR 76, invariant L1).
+
+What it does not do: say what a log without room, or a damaged one, needs; `disk_space` and `repair` do.
 """
 
 from collections.abc import Callable
@@ -26,9 +29,10 @@ from muster_coordinator.ports import Disk, Loop
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.cleaning_round import GONE, CleaningRound, Group, Outcome
+from muster_coordinator.replica.maintenance.internal_logs import History, behind_history, cleaning_settings, compacted
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.status import CleanerStatus
-from muster_coordinator.replica.partitions.topic_logs import TopicLog
+from muster_coordinator.replica.partitions.topic_logs import LogView, TopicLog
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 from muster_coordinator.topics.cleaning.plan import Cleanable, cleanable, due
@@ -44,7 +48,7 @@ class _Due(NamedTuple):
     """A partition that is due."""
 
     number: GroupNo
-    log: TopicLog
+    log: LogView
     settings: TopicSettings
     plan: Cleanable
 
@@ -68,11 +72,12 @@ class Cleaner:
         self._installs = installs
         self._settings = settings
         self._tick_bytes = settings.cleaner_rate * limits.CLEAN_TICK_MS // 1_000
-        self._walk: list[TopicLog] = []
+        self._history = History(settings.offsets_history_ms, settings.offsets_history_bytes)
+        self._walk: list[LogView] = []
         self._best: _Due | None = None
         self._due = 0
         self._looking = False
-        """There is, or was, a compacted topic."""
+        """There is, or was, something that is compacted."""
         self._not_before_ms: dict[GroupNo, int] = {}
         self._round: CleaningRound | None = None
         self._began_ms = 0
@@ -82,11 +87,12 @@ class Cleaner:
         self._rounds = self._failures = self._bytes_done = self._bytes_freed = 0
 
     def moved(self) -> None:
-        """The image has changed: look from now on, if there is a compacted topic. Without one this costs nothing."""
+        """The image has changed: look from now on, if anything is compacted. Else this costs nothing."""
         image = self._group_manager.image
         if self._looking or image is None:
             return
-        if any("compact" in dict(topic.configs).get("cleanup.policy", "") for topic in _of_clients(image)):
+        topics = (dict(topic.configs).get("cleanup.policy", "") for topic in _of_clients(image))
+        if compacted(self._settings, image) or any("compact" in policy for policy in topics):
             self._looking = True
             self._later()
 
@@ -109,7 +115,7 @@ class Cleaner:
     # -- choosing ------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._walk = self._group_manager.topic_logs()
+        self._walk = list(self._group_manager.logs.values())
         self._best, self._due = None, 0
         self._slice()
 
@@ -126,11 +132,11 @@ class Cleaner:
         elif self._best is None or not self._begin(self._best):
             self._later()
 
-    def _judge(self, log: TopicLog) -> _Due | None:
+    def _judge(self, log: LogView) -> _Due | None:
         number = log.group
         if self._loop.monotonic_ms() < self._not_before_ms.get(number, 0) or not self._present(log):
             return None
-        settings = topic_settings(log.configs())
+        settings = self._settings_of(log)
         newest = self._group_manager.checkpoints.newest(number)
         if not settings.compacts:
             return None
@@ -138,29 +144,44 @@ class Cleaner:
             return None
         part = log.state.log
         found = self._due_below(log, settings, part.durable_segment)
-        if found is None or newest is None or newest[1] is None or _end(found) <= newest[1].segment:
+        if found is None:
+            return None
+        covered = None if newest is None or newest[1] is None else newest[1].segment
+        if covered is None and isinstance(log, TopicLog):
+            return found
+        if covered is not None and _end(found) <= covered:
             return found
         # A follower is offered this checkpoint, and with it the segment of its recovery point.
         if number not in self._wanting:
             self._wanting.add(number)
             self._group_manager.checkpoints.want(number, lambda: self._wanting.discard(number))
-        return self._due_below(log, settings, newest[1].segment)
+        return None if covered is None else self._due_below(log, settings, covered)
 
-    def _due_below(self, log: TopicLog, settings: TopicSettings, durable: int) -> _Due | None:
+    def _settings_of(self, log: LogView) -> TopicSettings:
+        if isinstance(log, TopicLog):
+            return topic_settings(log.configs())
+        if not compacted(self._settings, self._group_manager.image):
+            return TopicSettings()
+        return cleaning_settings((log.state.replicated_roll or log.state.roll)[0])
+
+    def _due_below(self, log: LogView, settings: TopicSettings, durable: int) -> _Due | None:
         """Of the segments that end at or below `durable`."""
         part, now_ms = log.state.log, self._loop.wall_ms()
         flushed = {summary.base for summary in part.sealed()}
+        cleaned_to = part.cleaned.cleaned_to
         sealed = [view for view in part.views() if view.next_offset <= durable and view.base_offset in flushed]
-        stable_offset = min(log.last_stable_offset(), log.topic.machine.last_stable_offset())
+        if not isinstance(log, TopicLog):
+            size_bytes = part.size_bytes()
+            sealed = [*behind_history(now_ms, sealed, self._history, size_bytes=size_bytes, cleaned_to=cleaned_to)]
         plan = cleanable(
-            now_ms, sealed, settings.cleaning, cleaned_to=part.cleaned.cleaned_to, stable_offset=stable_offset
+            now_ms, sealed, settings.cleaning, cleaned_to=cleaned_to, stable_offset=log.last_stable_offset()
         )
         if plan is None:
             return None
         oldest_ms = -1 if settings.cleaning.max_lag_ms == 2**63 - 1 else part.first_timestamp_ms(plan.first_dirty)
         return _Due(log.group, log, settings, plan) if due(now_ms, plan, settings.cleaning, oldest_ms) else None
 
-    def _present(self, log: TopicLog) -> bool:
+    def _present(self, log: LogView) -> bool:
         """Is this partition here, with a state, its files its own?"""
         return (
             self._group_manager.logs.get(log.group) is log
@@ -194,7 +215,7 @@ class Cleaner:
             delete_retention_ms=settings.cleaning.delete_retention_ms,
             memory_bytes=self._settings.cleaner_keys_bytes,
             first_dirty=plan.first_dirty,
-            producers=log.topic.machine.last_of_producers(),
+            producers=log.last_of_producers(),
         )
         self._round = CleaningRound(
             self._loop,

@@ -1,9 +1,10 @@
-"""Retention: leaders propose to drop old segments and silent producers of topics, and old history of offsets
-partitions.
+"""Retention: leaders propose to drop old segments and silent producers of topics, and old history of internal logs
+that are not cleaned.
 
 Problem: all replicas must drop the same segments. Mechanism: the leader decides and proposes a new log start (protocol
-notes 17.1); each replica drops whole segments when it applies that. Topics follow their configs. Offsets partitions
-(decision 3) drop sealed segments below this leader's newest checkpoint, the oldest first, while they are older than
+notes 17.1); each replica drops whole segments when it applies that. Topics follow their configs. Offsets and
+transaction partitions are cleaned (decision 3). Where they are not, below feature level 3 and if the configuration says
+so, they drop sealed segments below this leader's newest checkpoint, the oldest first, while they are older than
 `offsets_history_ms` or the partition is larger than `offsets_history_bytes`. Followers do not need these segments:
 their state comes from their own checkpoint and WAL, or from an install. One walk at a time checks `SLICE_GROUPS`
 groups every `SLICE_MS`. What it does not do: remove files; applying the log start does.
@@ -15,6 +16,7 @@ from muster_coordinator.groups.effects import Now
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.maintenance.internal_logs import compacted
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
@@ -75,7 +77,7 @@ class Retention:
     def _offsets(self, now: Now, shard: ShardGroup | TransactionGroup) -> None:
         shard.rolls.said()
         newest = self._group_manager.checkpoints.newest(shard.group.number)
-        if newest is None:
+        if newest is None or compacted(self._settings, self._group_manager.image):
             return
         views = covered(shard.state.log.views(), newest[0].next_offset)
         bounds = TopicSettings(

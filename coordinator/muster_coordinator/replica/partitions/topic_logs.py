@@ -32,6 +32,7 @@ from muster_coordinator.storage.aborted import Aborted, below
 from muster_coordinator.storage.lookup import TimedOffset
 from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
+from muster_coordinator.topics.cleaning.batches import LastOfProducer
 from muster_coordinator.topics.machine import ProduceResult, TopicMachine
 
 LATEST = -1
@@ -158,6 +159,10 @@ class LogView:
     def producers(self) -> tuple[topics.ActiveProducer, ...]:
         return ()
 
+    def last_of_producers(self) -> Mapping[int, LastOfProducer]:
+        """What each known producer wrote last; cleaning keeps it."""
+        return {}
+
     def list_offset(self, timestamp_ms: int, *, committed: bool = False, done: Callable[[OffsetResult], None]) -> None:
         raft, state = self.raft, self.state
         if not raft.leads:
@@ -255,6 +260,16 @@ class OffsetsLog(LogView):
             )
             for producer_id, state in self._groups.shard.producers()
         )
+
+    @override
+    def last_of_producers(self) -> Mapping[int, LastOfProducer]:
+        return {
+            producer_id: LastOfProducer(
+                state.epoch,
+                state.batches[-1].base_offset + state.batches[-1].last_offset_delta if state.batches else -1,
+            )
+            for producer_id, state in self._groups.shard.producers()
+        }
 
 
 _MARKER_BYTES = 78
@@ -554,6 +569,10 @@ class TopicLog(LogView):
     @override
     def producers(self) -> tuple[topics.ActiveProducer, ...]:
         return self.topic.machine.producers()
+
+    @override
+    def last_of_producers(self) -> Mapping[int, LastOfProducer]:
+        return self.topic.machine.last_of_producers()
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
