@@ -1,6 +1,7 @@
 """The offsets log and the transaction log of whole replicas (ADR 76): each cleans for itself what is older than its
 history, the last value of each key stays, and the state of a replica never notices."""
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ from muster_coordinator.topics.cleaning.plan import CleaningSettings, cleanable,
 from muster_coordinator.topics.machine import RetentionView
 from muster_coordinator.transactions.requests import DescribeTransaction, InitProducer
 
+from tests import kafka_tools
 from tests.groups.log.test_cleaned_offsets_log import folded, meaning
 from tests.made_settings import shard_config
 from tests.records.made import split_batches
@@ -329,6 +331,30 @@ def test_the_transaction_log_keeps_the_last_of_each_id() -> None:
     known = log.ask(DescribeTransaction("kept")).transaction
     assert known is not None
     assert known.producer_id == first.producer_id
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_kafkas_dump_tool_reads_both_logs_once_they_are_cleaned(tmp_path: Path) -> None:
+    log = with_log(**SETTINGS)
+    cluster, group = log.cluster, GroupNo(log.groups[0])
+    commit_many(cluster, 0, 0, 400)
+    for n in range(350):
+        assert log.ask(InitProducer(f"id{n % 5}" + "x" * 100, 60_000)).code is Code.NONE
+    for number, decoder, told in ((GROUP, "offsets", '"group":"group-49"'), (group, "transaction-log", "id4xxx")):
+        wait_cleaned(cluster, group=number)
+        state = cluster.nodes[0].group_manager.states[number]
+        state.write_out()
+        names = [f"{state.folder}/{view.base_offset:020d}.log" for view in state.log.views()]
+        for name in names:
+            (tmp_path / name.rpartition("/")[2]).write_bytes(cluster.disks[0].content(name))
+        files = ",".join(str(tmp_path / name.rpartition("/")[2]) for name in names)
+        dumped = kafka_tools.run(kafka_tools.DUMP_LOG, f"--{decoder}-decoder", "--print-data-log", "--files", files)
+        assert told in dumped, dumped[-2_000:]
+        batches_told = [line for line in dumped.splitlines() if line.startswith("baseOffset:")]
+        assert all("isvalid: true" in line for line in batches_told)
+        assert sum("count: 0 " in line for line in batches_told) > 0, "there are batches for what was removed"
+        assert "Found" not in dumped, "bytes after the last batch"
 
 
 # -- what may be taken ------------------------------------------------------------------------------------------------
