@@ -1,12 +1,12 @@
-"""The keys of the internal logs, which `settings.Settings` inherits; those of their history are beside the offsets
-log's others."""
+"""The keys of the internal logs (the offsets log, the transaction log), which `settings.Settings` inherits."""
 
 # a key is a dataclass field with metadata
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster_coordinator.setting_values import Parser, one_of
+from muster_coordinator.limits import GIB
+from muster_coordinator.setting_values import Parser, integer, one_of
 
 COMPACT = "compact"
 
@@ -20,10 +20,21 @@ def _internal_key(name: str, parse: Parser, default: str, text: str) -> Any:  # 
 class InternalLogKeys:
     """The part of `Settings` that is about internal logs."""
 
+    offsets_history_ms: int = _internal_key(
+        "muster.offsets.history.ms",
+        integer(1),
+        str(7 * 24 * 3_600_000),
+        "Segments of the offsets log and of the transaction log are kept as they were written up to this age, ...",
+    )
+    offsets_history_bytes: int = _internal_key(
+        "muster.offsets.history.bytes",
+        integer(0),
+        str(GIB),
+        "... and while the partition is not larger than this.",
+    )
     internal_cleanup: str = _internal_key(
         "muster.internal.topics.cleanup.policy",
         one_of(COMPACT, "delete"),
         COMPACT,
-        "What is left of older history of the offsets log and of the transaction log: the last value of each key, or "
-        "nothing.",
+        "What is left of older history: the last value of each key, or nothing.",
     )

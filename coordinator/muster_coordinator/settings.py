@@ -31,7 +31,6 @@ from muster_coordinator.internal_log_settings import InternalLogKeys
 from muster_coordinator.limits import (
     BATCH_BYTES_MAX,
     BATCH_BYTES_MAX_DEFAULT,
-    GIB,
     HEARTBEAT_MS,
     MIB,
     PROPOSAL_TIMEOUT_MS,
@@ -206,18 +205,6 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
         integer(4_096, 2**31 - 1),
         str(SEGMENT_BYTES),
         "Size of a segment file of an offsets partition.",
-    )
-    offsets_history_ms: int = _key(
-        "muster.offsets.history.ms",
-        _MS,
-        str(7 * 24 * 3_600_000),
-        "Segments of the offsets log and of the transaction log are kept as they were written up to this age, ...",
-    )
-    offsets_history_bytes: int = _key(
-        "muster.offsets.history.bytes",
-        integer(0),
-        str(GIB),
-        "... and while the partition is not larger than this.",
     )
     offset_metadata_chars_max: int = _key(
         "offset.metadata.max.bytes",

@@ -88,6 +88,13 @@ def test_clients_and_api() -> None:
     assert api_settings(made({"auto.create.topics.enable": "true"})).auto_create_topics
 
 
+def test_what_is_left_of_older_history_of_the_internal_logs() -> None:
+    assert node_settings(made({})).internal_compacts
+    assert not node_settings(made({"muster.internal.topics.cleanup.policy": "delete"})).internal_compacts
+    found = node_settings(made({"muster.offsets.history.ms": "5", "muster.offsets.history.bytes": "6"}))
+    assert (found.offsets_history_ms, found.offsets_history_bytes) == (5, 6)
+
+
 def test_tools_find_kafkas_keys_for_a_broker() -> None:
     found = dict(
         api_settings(made({"node.id": "3", "controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093"})).broker_configs

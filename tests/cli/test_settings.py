@@ -154,6 +154,7 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
         ("controller.quorum.voters", "h:1", "id@host:port"),
         ("topics.mode", "kafka", "not one of embedded, none"),
+        ("muster.internal.topics.cleanup.policy", "compact,delete", "not one of compact, delete"),
         ("delete.topic.enable", "yes", "neither true nor false"),
         ("muster.log.level", "loud", "not one of"),
     ],

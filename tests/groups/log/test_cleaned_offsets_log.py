@@ -1,5 +1,5 @@
 """The offsets log as groups' lives write it, and what the cleaner leaves of it: who reads either finds the same groups
-and the same offsets (ADR 76, invariant L3). The oracle is the replay of the whole log."""
+and the same offsets (ADR 76, L3). The oracle is the replay of the whole log."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,11 +1,13 @@
 """The offsets log and the transaction log of whole replicas (ADR 76): each cleans for itself what is older than its
 history, the last value of each key stays, and the state of a replica never notices."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from muster_coordinator.controller.commands import FinalizeFeatures
 from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
 from muster_coordinator.events import INSTALLED, LOG_CLEANED
@@ -236,6 +238,10 @@ def test_only_what_a_checkpoint_of_this_life_covers_is_cleaned_and_one_is_asked_
 
 
 def test_a_cluster_of_a_release_before_cuts_as_before_and_cleans_nothing() -> None:
+    assert cut().hashes(GROUP)
+
+
+def cut() -> SimCluster:
     cluster = started(21, feature_max=MEMBERS_LEVEL - 1)
     commit_many(cluster, 0, 0, 700)
     cluster.world.run_for(5_000)
@@ -244,6 +250,33 @@ def test_a_cluster_of_a_release_before_cuts_as_before_and_cleans_nothing() -> No
         assert cluster.nodes[broker].group_manager.states[GROUP].log_start > 0
         assert "cleaned" not in cluster.disks[broker].listdir(f"{segments_folder(GROUP)}/__consumer_offsets-0")
     cluster.converge([GROUP])
+    return cluster
+
+
+def test_once_the_level_is_there_what_was_cut_is_cleaned_from_then_on() -> None:
+    cluster = cut()
+    cluster.base = replace(cluster.base, feature_max=MEMBERS_LEVEL)
+    for broker in (0, 1, 2):
+        cluster.kill(broker)
+        cluster.restart(broker)
+        cluster.wait_ready()
+    commit_many(cluster, 0, 700, 200)
+    assert not cluster.told(LOG_CLEANED), "all replicas could, and the level is not there"
+    raised = cluster.submit(cluster.wait_leader(0), FinalizeFeatures(feature_level=MEMBERS_LEVEL))
+    assert raised.error == Code.NONE, raised
+    start = cluster.nodes[0].group_manager.states[GROUP].log_start
+    commit_many(cluster, 0, 900, 500)
+    wait_cleaned(cluster)
+    cluster.world.run_for(3_000)
+    cluster.converge([GROUP])
+    for broker in cluster.nodes:
+        state = cluster.nodes[broker].group_manager.states[GROUP]
+        assert state.log_start == start, broker
+        assert state.log.size_bytes() <= BOUND_BYTES
+        read = cluster.nodes[broker].local_log(GROUP).read(start, 1_000, whole_first_batch=True)
+        assert read.code == Code.NONE
+    leader = cluster.wait_leader(GROUP)
+    assert cluster.fetch(leader, 0, "early") == (Code.NONE, 7), "the state has it, though the log was cut"
 
 
 def test_commits_in_transactions_are_cleaned_too_up_to_the_one_that_is_open() -> None:

@@ -11,7 +11,7 @@ and tried again later. Replicas clean at different times, and differ then byte b
 told.
 
 The offsets log and the transaction log keep their history first (`internal_logs`), and of them only what the newest
-checkpoint published since the start covers is cleaned (ADR 76, invariant L1).
+checkpoint published since the start covers is cleaned (ADR 76, L1).
 
 What it does not do: say what a log without room, or a damaged one, needs; `disk_space` and `repair` do.
 """

@@ -26,7 +26,7 @@ class History(NamedTuple):
 
 
 def compacted(settings: NodeSettings, image: ClusterImage | None) -> bool:
-    """Are internal logs cleaned? Invariant L5: below this feature level a replica of a release may come back that would
+    """Are internal logs cleaned? Below this feature level (ADR 76, L5) a replica of a release may come back that would
     take a cleaned segment for its own; there the leader cuts them (`retention`)."""
     return settings.internal_compacts and image is not None and image.feature_level >= MEMBERS_LEVEL
 
