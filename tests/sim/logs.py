@@ -1,8 +1,9 @@
-"""The logs of a partition on all replicas, byte by byte."""
+"""The logs of a partition on all replicas: byte by byte, or in meaning where they were cleaned."""
 
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import GroupNo
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 
+from tests.groups.folding import folded, meaning
 from tests.records.made import split_batches
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.history import Violation
@@ -51,6 +52,29 @@ def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Vi
                 )
             )
     return first, found
+
+
+def cleaned_here(replica: Replica, group: GroupNo) -> bool:
+    """Has this replica cleaned a part of the partition's log?"""
+    group_manager = replica.node.group_manager
+    assert group_manager is not None
+    return group_manager.states[group].log.cleaned.touched_to > 0
+
+
+def compare_cleaned(cluster: Cluster, partition: int) -> list[Violation]:
+    """Where the log of an offsets partition that replicas have cleaned, each for itself, says something else than the
+    state that each has applied (ADR 76)."""
+    group = GroupNo(FIRST_OFFSETS_GROUP + partition)
+    found = []
+    for replica in cluster.holders(group):
+        group_manager = replica.node.group_manager
+        assert group_manager is not None
+        state = group_manager.shards[partition].shard._core.state
+        if group_manager.states[group].log_start:
+            found.append(Violation("ADR 76", f"group {group}: the log of {replica.broker} was cut"))
+        elif meaning(folded(read_log(replica, group))) != meaning(state):
+            found.append(Violation("ADR 76", f"group {group}: the cleaned log of {replica.broker} says something else"))
+    return found
 
 
 def damaged_logs(cluster: Cluster) -> list[str]:

@@ -31,12 +31,20 @@ RACKS = ((), ("a", "b", "c"), ("a", "b"), ("a", "", "b", "b"))
 """Of the brokers; what is short is dealt from its beginning again."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
+CLEANING_SHARE = 0.25
+"""Of all numbered seeds (mutants have names): their offsets logs are cleaned while all else goes on."""
 MESH_SHARE = 0.7
 """Of all seeds: their peer links are the product's own mesh over simulated TCP, those of the others the model of them,
 which loses single messages, too."""
 RETENTION_CHECK_MS = 700
 SERVER_CONFIGS = (("segment.bytes", "4096"),)
 """Of clusters where topics are altered: small segments, so that retention has something to take."""
+CLEANED = {
+    "checkpoint_bytes": 4 * KIB,
+    "offsets_segment_bytes": 4 * KIB,
+    "segment_flush_ms": 200,
+    "cleaner_backoff_ms": 300,
+}
 CALM_MS = 25_000
 """Session and rebalance time-outs of groups that must never rebalance for a fault."""
 
@@ -119,6 +127,11 @@ def draw(
     joining = random.Random(f"{name}/observers")
     if joining.random() < OBSERVERS_SHARE:
         setup = replace(setup, observers=joining.randint(1, 2))
+    cleaning = random.Random(f"{name}/cleaning")
+    if name.isdecimal() and cleaning.random() < CLEANING_SHARE:
+        history_bytes, rate = cleaning.choice((4 * KIB, 16 * KIB)), cleaning.choice((16 * KIB, 1024 * KIB))
+        cleaned = {**CLEANED, "offsets_history_bytes": history_bytes, "cleaner_rate": rate}
+        setup = replace(setup, node={**setup.node, **cleaned})
     setup = replace(setup, racks=random.Random(f"{name}/racks").choice(RACKS))
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
     work_rand = random.Random(f"{name}/workload")

@@ -36,6 +36,7 @@ REACHED = (
     "a voter was made whole",
     "a voter was suspended",
     "an entry was cut",
+    "an offsets log was cleaned",
     "an older checkpoint stood in",
     "commit answered 22",
     "commit answered 25",

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from muster_coordinator.groups.effects import AppliedBatch, Now
-from muster_coordinator.groups.shard import GroupShard
-from muster_coordinator.groups.state.shard_state import ShardState
 from muster_coordinator.records.batch import check, parse_header, stamp
 from muster_coordinator.records.keys import encode_offset_key
 from muster_coordinator.records.offsets_log import encode_offset_value
 from muster_coordinator.storage.aborted import OpenTransactions
 from muster_coordinator.topics.cleaning.transactions import AbortedTransaction
 
+from tests.groups.folding import folded, meaning
 from tests.groups.host import WALL, Host, Member, commit, delete, leave, settle, stable
 from tests.made_settings import shard_config
 from tests.topics.cleaning_model import assert_whole, cleaned, records_of
@@ -81,25 +79,6 @@ class Life:
         for member in here:
             member.join(data=self.rand.randbytes(2))
         settle(self.host, here)
-
-
-def folded(batches: list[bytes]) -> ShardState:
-    shard = GroupShard(shard_config(), Random(0))
-    for batch in batches:
-        shard.apply(
-            Now(0, WALL), AppliedBatch(parse_header(batch).leader_epoch, parse_header(batch).base_offset, batch)
-        )
-    return shard._core.state
-
-
-def meaning(state: ShardState) -> tuple[object, ...]:
-    """All but the producers, which are no reader's."""
-    offsets = {
-        (group, topic, partition): row
-        for group in list(state.offsets.groups())
-        for topic, partition, row in state.offsets.table(group).rows()
-    }
-    return state.groups, offsets, state.pending_offsets.rows(), state.raw
 
 
 def aborted_of(batches: list[bytes]) -> tuple[list[AbortedTransaction], int]:

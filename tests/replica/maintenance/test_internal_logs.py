@@ -27,7 +27,7 @@ from muster_coordinator.topics.machine import RetentionView
 from muster_coordinator.transactions.requests import DescribeTransaction, InitProducer
 
 from tests import kafka_tools
-from tests.groups.log.test_cleaned_offsets_log import folded, meaning
+from tests.groups.folding import folded, meaning
 from tests.made_settings import shard_config
 from tests.records.made import split_batches
 from tests.replica.cluster import SimCluster
