@@ -222,6 +222,23 @@ def test_damage_is_found_and_never_cleaned_over():
     assert log.generation == 0
 
 
+@pytest.mark.parametrize("at", [*range(17), 21])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_no_checksum_of_a_batch_covers_is_checked_too(at, number):
+    """Its base offset, its length, its epoch and its magic (and one byte that the CRC covers): written into a cleaned
+    segment with a new index, a flipped bit there would be damage that nobody can see any more."""
+    disk, log, _, _ = made()
+    second = log.sealed()[1]
+    path = f"{FOLDER}/{cleaning.segment_name(second.base)}"
+    batches = split_batches(disk.content(path))
+    place = sum(map(len, batches[:number])) + at
+    disk.damage(path, place, bytes([disk.content(path)[place] ^ 0x40]))
+    with pytest.raises(SegmentDamaged) as found:
+        run(disk, log)
+    assert found.value.base == second.base
+    assert log.generation == 0, "nothing was put in place"
+
+
 def test_segments_that_retention_has_dropped_meanwhile_are_not_replaced():
     disk, log, _, _ = made()
     sealed = log.sealed()

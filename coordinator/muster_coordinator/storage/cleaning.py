@@ -19,6 +19,7 @@ never had others. What this does not do: decide what is cleaned (`topics.cleanin
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from muster_coordinator.errors import SegmentDamaged, StorageFailed, no_space
@@ -200,26 +201,40 @@ class _Out:
 
 
 def _batches(disk: Disk, folder: str, summary: SegmentSummary) -> Generator[list[bytes], None, None]:
-    """The segment's batches, some at a time: about CLEAN_READ_BYTES, one at least."""
+    """The segment's batches, some at a time: about CLEAN_READ_BYTES, one at least. Raises SegmentDamaged where offsets
+    do not follow one another, and, at the segment's end, where it is not what its index says: no CRC of a batch covers
+    offset and epoch, and what is written anew gets an index that would agree with any damage."""
     path = f"{folder}/{segment_name(summary.base)}"
+    seen = SegmentIndex(summary.base)
     file = disk.open(path)
     try:
-        position = 0
-        while position < summary.size:
+        while seen.size < summary.size:
+            position = seen.size
             data = file.pread(position, min(CLEAN_READ_BYTES, summary.size - position))
-            some, at = _split(data, 0), 0
+            some = _split(data, 0)
             if not some:
                 size = LOG_OVERHEAD + int.from_bytes(data[8:LOG_OVERHEAD], "big") if len(data) >= LOG_OVERHEAD else 0
                 if not HEADER_BYTES <= size <= summary.size - position:
                     raise SegmentDamaged(summary.base, f"segment {path}: no batch at {position}")
                 some = _split(file.pread(position, size), 0)
-            at = sum(map(len, some))
-            if not at:
+            if not some:
                 raise SegmentDamaged(summary.base, f"segment {path}: no batch at {position}")
+            for batch in some:
+                header = _sound(summary, folder, parse_header, batch)
+                if header.base_offset != seen.next_offset:
+                    why = f"segment {path}: offset {header.base_offset} at {seen.size}, expected {seen.next_offset}"
+                    raise SegmentDamaged(summary.base, why)
+                seen.note(
+                    len(batch), header.next_offset, header.leader_epoch, header.max_timestamp_ms, header.attributes
+                )
             yield some
-            position += at
     finally:
         file.close()
+    known = read_sidecar(disk, folder, summary.base)
+    fits = known is None or known.size != summary.size or known.alike(seen)
+    ascend = all(earlier < later for (earlier, _), (later, _) in pairwise(seen.epochs))
+    if seen.next_offset != summary.next_offset or not ascend or not fits:
+        raise SegmentDamaged(summary.base, f"segment {path} is not what was written: epochs {seen.epochs[:20]}")
 
 
 def _split(data: bytes, at: int) -> list[bytes]:
