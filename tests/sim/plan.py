@@ -31,7 +31,7 @@ RACKS = ((), ("a", "b", "c"), ("a", "b"), ("a", "", "b", "b"))
 """Of the brokers; what is short is dealt from its beginning again."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
-CLEANING_SHARE = 0.3
+CLEANING_SHARE = 0.25
 """Of all numbered seeds (mutants have names): their offsets logs are cleaned while all else goes on."""
 MESH_SHARE = 0.7
 """Of all seeds: their peer links are the product's own mesh over simulated TCP, those of the others the model of them,
