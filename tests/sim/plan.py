@@ -128,10 +128,12 @@ def draw(
     if joining.random() < OBSERVERS_SHARE:
         setup = replace(setup, observers=joining.randint(1, 2))
     cleaning = random.Random(f"{name}/cleaning")
-    if name.isdecimal() and cleaning.random() < CLEANING_SHARE:
+    if name.isdecimal() and kinds is None and cleaning.random() < CLEANING_SHARE:
         history_bytes, rate = cleaning.choice((4 * KIB, 16 * KIB)), cleaning.choice((16 * KIB, 1024 * KIB))
         cleaned = {**CLEANED, "offsets_history_bytes": history_bytes, "cleaner_rate": rate}
-        setup = replace(setup, node={**setup.node, **cleaned})
+    else:  # nothing there is ever large enough to be cleaned: not even a timer, so that what was drawn runs as it ran
+        cleaned = {"internal_compacts": False}
+    setup = replace(setup, node={**setup.node, **cleaned})
     setup = replace(setup, racks=random.Random(f"{name}/racks").choice(RACKS))
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
     work_rand = random.Random(f"{name}/workload")
