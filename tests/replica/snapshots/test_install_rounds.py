@@ -113,7 +113,7 @@ def test_after_a_restart_own_segments_are_proven_here_and_the_leader_is_not_aske
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     questions = Questions(monkeypatch)
-    cluster, writer, leader, late = far_behind(23, 600, install_rate=FAST)
+    cluster, writer, leader, late = far_behind(24, 600, install_rate=FAST)
     lacked = come_level(cluster, writer, leader, late)
     installs = cluster.nodes[late].formed.installs
     assert installs.bytes_reused > 700_000, "sealed segments, and the beginning of the one that grew"
