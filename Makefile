@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -31,6 +31,7 @@ help:
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
+	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
@@ -117,6 +118,10 @@ quotas: setup
 # An open cluster of the release before becomes closed step by step, and back at each, under six clients.
 closing: setup
 	MUSTER_CLOSING=whole $(PYTEST) tests/releases/test_open_to_closed.py -s
+
+# Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 100 commits of each of three writers.
+lake: setup
+	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py -s
 
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s

@@ -1,5 +1,6 @@
 """The Go programs in `tests/clients/go_tools` and `tests/clients/go_librdkafka`, built once per version of their
-sources into `.cache/go-tools/`. The second has C within it, and needs a C compiler.
+sources into `.cache/go-tools/`. The second has C within it, and needs a C compiler. `tests/pipeline/store/versitygw`
+has no source: its module file pins the one of a server that others wrote.
 
 Without Go, or without its modules, a test that asks is skipped and named, or fails where MUSTER_REQUIRE says so.
 """
@@ -16,11 +17,11 @@ from tests.machine_parts import give_up
 
 SOURCE = Path(__file__).parent / "clients" / "go_tools"
 LIBRDKAFKA = SOURCE.with_name("go_librdkafka")
-BUILD_TIMEOUT_S = 300
+BUILD_TIMEOUT_S = 900
 
 
-def built(program: Path = SOURCE) -> Path:
-    """The program of a folder. Gives up where it cannot be built."""
+def built(program: Path = SOURCE, package: str = ".") -> Path:
+    """The program of a folder, or of a package that its module file pins. Gives up where it cannot be built."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         give_up("go", "no go on PATH")
@@ -36,7 +37,7 @@ def built(program: Path = SOURCE) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             partial = path.with_suffix(".partial")
-            command = [go, "build", "-o", str(partial), "."]
+            command = [go, "build", "-o", str(partial), package]
             done = subprocess.run(
                 command,
                 cwd=program,

@@ -25,7 +25,7 @@ from muster_pipeline.session.spark import check_java, session
 from muster_pipeline.sources import log_end_offsets as log_end_source
 from muster_pipeline.sources.cluster import Cluster
 from muster_pipeline.sources.folder import SegmentFile
-from muster_pipeline.store import reader
+from muster_pipeline.store import exclusion, reader
 from muster_pipeline.store.limits import ROUND_KEPT_MS
 from muster_pipeline.store.place import Place
 from muster_pipeline.store.publish import new_token
@@ -90,7 +90,9 @@ def ingest(run: Run, source: Input, *, strict: bool) -> None:
 
 
 def refuse_unusable(run: Run) -> None:
-    """Before Spark starts: a folder of release 0.1 (OldFolder), a store that does not answer (StoreFailed)."""
+    """Before Spark starts: a folder of release 0.1 (OldFolder), a store that does not answer (StoreFailed) or in which
+    two writers would replace each other's tables (NotExclusive)."""
+    exclusion.check(run.tables, new_token())
     try:
         reader.published(run.tables, run.settings.cluster)
     except NothingPublished:

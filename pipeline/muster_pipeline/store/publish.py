@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muster_pipeline.store import delta, runs
+from muster_pipeline.store import delta, exclusion, runs
 from muster_pipeline.store.files import FileEntry, slug
 from muster_pipeline.store.limits import COMMIT_TRIES_MAX, STORE_THREADS
 from muster_pipeline.store.place import Place
@@ -55,10 +55,12 @@ def new_token() -> str:
 def writing(place: Place, cluster: str) -> Iterator[None]:
     """Hold the cluster's writer lock of a local folder. The kernel releases it when the process ends, even if killed.
 
-    In a store of objects there is none: two runs exclude each other when they publish. Raises StoreBusy.
+    In a store of objects there is none: two runs exclude each other when they publish, as the store is asked to show
+    first. Raises StoreBusy, NotExclusive, StoreFailed.
     """
     local = place.local
     if local is None:
+        exclusion.check(place, new_token())
         yield
         return
     local.mkdir(parents=True, exist_ok=True)
@@ -102,7 +104,8 @@ def keeping_equal(place: Place, before: Snapshot | None, wanted: Targets) -> dic
 def publish(run: Publication, wanted: Targets) -> Snapshot:
     """Publish; returns what a reader sees from now on.
 
-    Raises NotShared, StoreBusy, StoreFailed, BadInput, DamagedStore; readers see what was published before then.
+    Raises NotShared, StoreBusy, StoreFailed, BadInput, DamagedStore; readers see what was published before then. Raises
+    FateUnknown if they may see this run, because the store did not answer the last commit.
     """
     known = set() if run.before is None else {(one.table, one.path) for one in run.before.files}
     new = [one for entries in wanted.values() for one in entries if (one.table, one.path) not in known]

@@ -23,7 +23,15 @@ from muster_pipeline.store.limits import NO_LOG_PARTITION, RUNS_FILE_BYTES_MAX
 from muster_pipeline.store.place import Place
 from muster_pipeline.store.writer import TableWriter
 from muster_pipeline.tables.catalog import RUNS_TABLE, TABLES
-from muster_pipeline.tables.errors import DamagedStore, NothingPublished, OldFolder, RunExpired
+from muster_pipeline.tables.errors import (
+    DamagedStore,
+    FateUnknown,
+    NothingPublished,
+    OldFolder,
+    RunExpired,
+    StoreFailed,
+    TablesError,
+)
 
 PUBLISHED: Final = "published"
 EXPIRED: Final = "expired"
@@ -127,7 +135,11 @@ def chosen(place: Place, cluster: str | None, run: int | None) -> Event:
 
 
 def append(place: Place, found: DeltaTable, events: Sequence[Event], token: str, now_ms: int) -> None:
-    """Commit events of one cluster on top of the version that was read. Raises delta.Overtaken, StoreFailed."""
+    """Commit events of one cluster on top of the version that was read.
+
+    A store may have committed and lost its answer; asked again by delta-rs, it says that the version exists. So the
+    events themselves are looked for before anything is said. Raises delta.Overtaken (they are not there), FateUnknown.
+    """
     cluster = events[0].cluster
     mine = delta.live(found, RUNS_TABLE, cluster)
     tail = mine[-1] if mine and mine[-1].bytes < RUNS_FILE_BYTES_MAX else None
@@ -139,7 +151,31 @@ def append(place: Place, found: DeltaTable, events: Sequence[Event], token: str,
     writer.write(rows)
     written: tuple[FileEntry, ...] = writer.close()
     delta.step("row written")
-    delta.commit(place, found, TABLES[RUNS_TABLE], cluster, [tail] if tail else [], written, now_ms)
+    try:
+        delta.commit(place, found, TABLES[RUNS_TABLE], cluster, [tail] if tail else [], written, now_ms)
+    except delta.Overtaken:
+        if not _hold(place, events):
+            raise
+    except StoreFailed as error:
+        if not _held_for_sure(place, events):
+            raise FateUnknown(
+                f"{error}; it is not known whether the store has made this commit: `muster pipeline runs --tables "
+                f"{place}` shows what is published"
+            ) from error
+
+
+def _hold(place: Place, events: Sequence[Event]) -> bool:
+    """Are these events in the table? A publication's versions are its own, so no other run has an equal one."""
+    ledger = load(place)
+    known = [] if ledger is None else [one.row() for one in ledger.events]
+    return all(one.row() in known for one in events)
+
+
+def _held_for_sure(place: Place, events: Sequence[Event]) -> bool:
+    try:
+        return _hold(place, events)
+    except TablesError:
+        return False
 
 
 def when(ms: int) -> str:
@@ -167,7 +203,10 @@ def _rows(place: Place, path: str) -> pa.Table:
         with place.files(RUNS_TABLE).open_input_file(path) as file:
             return pq.read_table(file, schema=RUNS)
     except (OSError, pa.ArrowInvalid) as error:
-        raise DamagedStore(f"{place.whole(RUNS_TABLE, path)}: {delta.reason(error)}") from error
+        text = f"{place.whole(RUNS_TABLE, path)} cannot be read: {delta.reason(error)}"
+        if place.local is None and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise StoreFailed(text) from error
+        raise DamagedStore(text) from error
 
 
 def _events(place: Place, path: str) -> Iterable[Event]:

@@ -43,3 +43,11 @@ class StoreBusy(TablesError):
 
 class StoreFailed(TablesError):
     """The store did not do what was asked: not reachable, no right, no space."""
+
+
+class NotExclusive(TablesError):
+    """The store would let two writers replace each other's commits unseen."""
+
+
+class FateUnknown(StoreFailed):
+    """The store did not say whether it has committed a run; it may be published."""

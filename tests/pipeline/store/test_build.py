@@ -1,6 +1,5 @@
 """A whole run: equal bytes whoever distributes it, and nothing half-published ever."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 from muster_pipeline import store
-from muster_pipeline.job import distribute, submit
+from muster_pipeline.job import distribute
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, SegmentInput
 from muster_pipeline.job.stage import Stage
@@ -88,33 +87,6 @@ def spark_home(folder: Path) -> Path:
     for child in Path(pyspark.__file__).parent.iterdir():
         (folder / child.name).symlink_to(child)
     return folder
-
-
-@pytest.mark.pipeline
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[3,1,1024]"])
-def test_spark_submit_gives_the_same_bytes(
-    spark: SparkSession, master: str, log: Path, plain: Path, tmp_path: Path
-) -> None:
-    """`spark` is asked for because it skips where there is no Java."""
-    home = spark_home(tmp_path / "spark")
-    settings = ("driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", "executor.memory=512m", "log.level=ERROR")
-    command = [home / "bin" / "spark-submit", "--master", master]
-    for setting in settings:
-        command += ["--conf", f"spark.{setting}"]
-    command += [submit.__file__, "--segments", log, "--tables", tmp_path / "out", "--cluster", "c"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert content(tmp_path / "out") == content(plain)
 
 
 @pytest.mark.pipeline

@@ -29,7 +29,15 @@ from muster_pipeline.store.files import slug
 from muster_pipeline.store.place import Place, place
 from muster_pipeline.store.publish import keeping_equal, targets
 from muster_pipeline.tables import catalog
-from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished, NotShared, StoreBusy
+from muster_pipeline.tables.errors import (
+    BadInput,
+    DamagedStore,
+    FateUnknown,
+    NothingPublished,
+    NotShared,
+    StoreBusy,
+    StoreFailed,
+)
 from muster_pipeline.transforms.settings import FoldSettings
 from typer.testing import CliRunner
 
@@ -376,3 +384,45 @@ def test_a_store_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatch:
     assert re.search(r"table runs in s3a://bucket/tables cannot be read: .*(error|Error).*127\.0\.0\.1", found.stderr)
     assert len(found.stderr.splitlines()) == 1
     assert "\x1b" not in found.stderr
+
+
+Commit = Callable[..., int]
+
+
+@pytest.mark.parametrize("told", [delta.Overtaken("runs"), StoreFailed("no answer")], ids=["exists", "no answer"])
+def test_a_commit_whose_answer_was_lost_is_found(
+    told: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store has made the commit, and its answer was lost: asked again by delta-rs it says that the version exists, or
+    it says nothing. The run is published, and nobody is told that it is not, or that another run was faster."""
+    small.run(tmp_path, 1)
+    losing(monkeypatch, told, is_made=True)
+    found = small.run(tmp_path, 2)
+    monkeypatch.undo()
+    assert (found.number, small.marks(found)) == (2, {"2"})
+    assert store.published(tmp_path).number == 2
+    assert small.run(tmp_path, 3).number == 3
+
+
+def test_a_commit_of_which_nothing_is_known_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.run(tmp_path, 1)
+    losing(monkeypatch, StoreFailed("no answer"), is_made=False)
+    with pytest.raises(FateUnknown, match=r"no answer; it is not known whether .*muster pipeline runs --tables"):
+        small.run(tmp_path, 2)
+    monkeypatch.undo()
+    assert small.marks(store.published(tmp_path)) == {"1"}
+    assert small.run(tmp_path, 3).number == 2
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, told: Exception, *, is_made: bool) -> None:
+    """Of a commit of `runs` something else is told than what came of it."""
+    commit: Commit = delta.commit
+
+    def lost(where: Place, found: DeltaTable, table: catalog.Table, *rest: Any) -> int:
+        if table.name != "runs":
+            return commit(where, found, table, *rest)
+        if is_made:
+            commit(where, found, table, *rest)
+        raise told
+
+    monkeypatch.setattr(delta, "commit", lost)
