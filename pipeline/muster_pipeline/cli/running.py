@@ -136,7 +136,7 @@ def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool
             for number, (first, behind) in sorted(source.withdrawn.items()):
                 say(f"log partition {number} was truncated: published offsets {first} to {behind - 1} are withdrawn")
             if source.ranges:
-                build_shown(run, spark, source, _appended(run, samples), is_round=True)
+                build_shown(run, spark, source, samples, is_round=True)
             else:
                 say("nothing new")
             if _now_ms() - swept_ms >= ROUND_KEPT_MS:
@@ -161,7 +161,8 @@ def build_shown(
 ) -> None:
     began = time.monotonic()
     with shown("reading", spark, source.sizes()):
-        built = build(spark, source, run.tables, run.settings, samples, is_round=is_round)
+        is_appended = is_round and run.log_ends == LIVE
+        built = build(spark, source, run.tables, run.settings, samples, is_appended=is_appended, is_round=is_round)
     say(summary(built, time.monotonic() - began))
 
 
@@ -227,17 +228,6 @@ def show_plan(source: Input, *, as_json: bool) -> None:
         sys.stdout.write("  ".join(f"{name} {row[name]}" for name in columns) + "\n")
     told = ", ".join(f"{count:,} {name}" for name, count in totals.items())
     sys.stdout.write(f"would read {len(rows)} log partitions: {told or 'nothing'}\n")
-
-
-def _appended(run: Run, samples: pa.Table | None) -> pa.Table | None:
-    """The samples to publish: live ones are appended to the published ones, a recorded file replaces them."""
-    if samples is None or run.log_ends != LIVE:
-        return samples
-    try:
-        known = reader.published(run.tables, run.settings.cluster)
-        return pa.concat_tables([reader.read("log_end_offsets", known), samples])
-    except NothingPublished:
-        return samples
 
 
 def _now_ms() -> int:

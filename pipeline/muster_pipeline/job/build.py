@@ -3,26 +3,20 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from muster_pipeline.job import distribute, stage
+from muster_pipeline.job import distribute, samples, stage
 from muster_pipeline.job.inputs import BronzeInput, Input
 from muster_pipeline.job.live import LiveInput
 from muster_pipeline.job.stage import Done, Stage
-from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
-from muster_pipeline.store.files import FileEntry
-from muster_pipeline.store.limits import KEPT_MS, NO_LOG_PARTITION, ROUND_KEPT_MS
+from muster_pipeline.store.limits import KEPT_MS, ROUND_KEPT_MS
 from muster_pipeline.store.place import Place, place
 from muster_pipeline.store.publish import Publication, keeping_equal, new_token, publish, targets, writing
 from muster_pipeline.store.reader import Root, Snapshot, published
-from muster_pipeline.store.writer import TableWriter
 from muster_pipeline.tables.errors import BadInput, NothingPublished, StoreBusy
 from muster_pipeline.transforms.settings import FoldSettings
-
-_LOG_END_OFFSETS: Final = "log_end_offsets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +41,14 @@ def build(
     settings: FoldSettings,
     log_ends: pa.Table | None = None,
     *,
+    is_appended: bool = False,
     is_round: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> Built:
     """Make every table of every log partition of `source` and publish them together.
 
-    `log_ends` (schema LOG_END_OFFSETS) replaces the published samples; None keeps them. Log partitions that the source
+    `log_ends` (schema LOG_END_OFFSETS) replaces the published samples, or with `is_appended` is added to them (and old
+    ones are thinned out); None keeps them. Log partitions that the source
     lacks stay as published, and so does every other cluster. `is_round`: one of a stream, which is kept for a short
     time, and whose files of unchanged log partitions are those of the round before. Raises TablesError, OSError; the
     tables published before are what readers see then.
@@ -62,7 +58,7 @@ def build(
         before = _before(where, settings.cluster)
         _refuse_overtaken(source, before)
         task = Stage(input=source, place=where, settings=settings, token=new_token())
-        log_end_files = _log_ends(task, before, log_ends)
+        log_end_files = samples.published_with(task, before, log_ends, is_appended=is_appended)
         task = Stage(
             input=source, place=where, settings=settings, token=task.token,
             log_end_files=tuple(entry.path for entry in log_end_files),
@@ -72,7 +68,7 @@ def build(
         if {one.log_partition for one in done} != set(numbers):
             raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
         wanted = targets(before, task.tables(), [entry for one in done for entry in one.files], numbers)
-        wanted[_LOG_END_OFFSETS] = log_end_files
+        wanted[samples.NAME] = log_end_files
         if is_round:
             wanted = keeping_equal(where, before, wanted)
         run = Publication(
@@ -109,13 +105,3 @@ def _before(where: Place, cluster: str) -> Snapshot | None:
         return published(where, cluster)
     except NothingPublished:
         return None
-
-
-def _log_ends(task: Stage, before: Snapshot | None, log_ends: pa.Table | None) -> tuple[FileEntry, ...]:
-    if log_ends is None:
-        return () if before is None else before.of(_LOG_END_OFFSETS)
-    writer = TableWriter(
-        task.place, _LOG_END_OFFSETS, task.settings.cluster, NO_LOG_PARTITION, stage.attempt_name(0), task.token
-    )
-    writer.write(log_ends.select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS))
-    return writer.close()

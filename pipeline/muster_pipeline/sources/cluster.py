@@ -93,6 +93,8 @@ class Cluster:
         self._settings = client_settings(properties or {})
         self._client: Untyped = None
         self._leaders: dict[str, dict[int, int]] = {}
+        self._stale: set[str] = set()
+        """Topics whose leaders were known, and are to be asked for again: all by one request."""
 
     def __enter__(self) -> Self:
         return self
@@ -110,26 +112,33 @@ class Cluster:
         """Partition numbers. Raises NoLog if the cluster has no such topic."""
         return tuple(sorted(self._topic_leaders(topic)))
 
-    def topics(self) -> tuple[str, ...]:
-        """All topics but internal ones."""
-        answer = self._ask(None, MetadataRequest(topics=None, max_version=_METADATA_VERSION_MAX), "metadata")
-        return tuple(sorted(topic.name for topic in answer.topics if not topic.is_internal and not topic.error_code))
+    def all_partitions(self, topics: Iterable[str] | None = None) -> dict[str, tuple[int, ...]]:
+        """Partitions of these topics, or of all but internal ones, by one request. Raises NoLog for one that is not
+        there."""
+        return {name: tuple(sorted(leaders)) for name, leaders in sorted(self._learn(topics).items())}
 
     def list_offsets(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, Listed]:
         """EARLIEST, LATEST or MAX_TIMESTAMP of partitions. Retried while leaders move; then `Listed.error` is set."""
-        left, found = set(partitions), dict[int, Listed]()
+        found = self.list_all_offsets({topic: partitions}, timestamp)
+        return {partition: listed for (_, partition), listed in found.items()}
+
+    def list_all_offsets(
+        self, partitions: Mapping[str, Iterable[int]], timestamp: int
+    ) -> dict[tuple[str, int], Listed]:
+        """The same for partitions of many topics: each leader is asked once for all that it leads."""
+        left = {(topic, number) for topic, numbers in partitions.items() for number in numbers}
+        found = dict[tuple[str, int], Listed]()
         for attempt in range(ATTEMPTS_MAX):
-            answers = self._list_once(topic, left, timestamp)
-            for partition, answer in answers.items():
+            for place, answer in self._list_once(left, timestamp).items():
                 name = "" if answer.error_code == _NONE else errors.for_code(answer.error_code).__name__
                 if name and errors.for_code(answer.error_code).retriable and attempt < ATTEMPTS_MAX - 1:
                     continue
-                found[partition] = _listed(answer, name)
-                left.discard(partition)
+                found[place] = _listed(answer, name)
+                left.discard(place)
             if not left:
                 return found
-            self._pause(topic)
-        return found | {partition: Listed(offset=None, timestamp_ms=None, error="no answer") for partition in left}
+            self._pause(*{topic for topic, _ in left})
+        return found | {place: Listed(offset=None, timestamp_ms=None, error="no answer") for place in left}
 
     def bound(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
         """Offsets of all these partitions. Raises ClusterUnreachable if one is not known."""
@@ -227,42 +236,63 @@ class Cluster:
             self._pause(topic)
         raise ClusterUnreachable(f"fetch of {topic}-{partition} at {offset}: {last}")
 
-    def _list_once(self, topic: str, partitions: set[int], timestamp: int) -> dict[int, Untyped]:
+    def _list_once(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], Untyped]:
         one = ListOffsetsRequest.ListOffsetsTopic
-        found: dict[int, Untyped] = {}
-        for leader, numbers in self._by_leader(topic, partitions).items():
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for topic, number in sorted(partitions):
+            leader = self._topic_leaders(topic).get(number, -1)
+            if leader >= 0:
+                by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+        found: dict[tuple[str, int], Untyped] = {}
+        for leader, topics in by_leader.items():
             asked = [
-                one.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
-                for number in numbers
+                one(
+                    name=topic,
+                    partitions=[
+                        one.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in topics.items()
             ]
             message = ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=0,
-                topics=[one(name=topic, partitions=asked)],
-                max_version=_LIST_OFFSETS_VERSION_MAX,
+                replica_id=-1, isolation_level=0, topics=asked, max_version=_LIST_OFFSETS_VERSION_MAX
             )
             answer = self._ask(leader, message, "list offsets", once=True)
             if answer is not None:
-                found |= {got.partition_index: got for entry in answer.topics for got in entry.partitions}
+                found |= {(entry.name, got.partition_index): got for entry in answer.topics for got in entry.partitions}
         return found
 
     def _topic_leaders(self, topic: str) -> dict[int, int]:
         if topic not in self._leaders:
-            message = MetadataRequest(
-                topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
-                allow_auto_topic_creation=False,
-                max_version=_METADATA_VERSION_MAX,
-            )
-            answer = self._ask(None, message, "metadata")
-            (found,) = answer.topics
-            if found.error_code == _UNKNOWN_TOPIC:
-                raise NoLog(f"{self._bootstrap} has no topic {topic}")
-            self._leaders[topic] = {one.partition_index: one.leader_id for one in found.partitions}
+            self._learn((topic, *self._stale))
         return self._leaders[topic]
 
-    def _pause(self, topic: str) -> None:
-        """Before a request is repeated: forget the topic's leaders, and let the client do its I/O."""
-        self._leaders.pop(topic, None)
+    def _learn(self, topics: Iterable[str] | None) -> dict[str, dict[int, int]]:
+        """Partitions and their leaders, of all topics but internal ones with None. One that is gone has none, unless
+        it was never known: then NoLog is raised."""
+        named = None if topics is None else tuple(dict.fromkeys(topics))
+        message = MetadataRequest(
+            topics=None if named is None else [MetadataRequest.MetadataRequestTopic(name=one) for one in named],
+            allow_auto_topic_creation=False,
+            max_version=_METADATA_VERSION_MAX,
+        )
+        found: dict[str, dict[int, int]] = {}
+        for told in self._ask(None, message, "metadata").topics:
+            if named is None and (told.is_internal or told.error_code):
+                continue
+            if told.error_code == _UNKNOWN_TOPIC and told.name not in self._stale:
+                raise NoLog(f"{self._bootstrap} has no topic {told.name}")
+            found[told.name] = {one.partition_index: one.leader_id for one in told.partitions}
+        self._leaders |= found
+        self._stale -= set(found)
+        return found
+
+    def _pause(self, *topics: str) -> None:
+        """Before a request is repeated: forget the topics' leaders, and let the client do its I/O."""
+        for topic in topics:
+            self._leaders.pop(topic, None)
+            self._stale.add(topic)
         if self._client is not None:
             self._client.poll(timeout_ms=RETRY_PAUSE_MS)
 

@@ -39,29 +39,30 @@ KNOWN: Final = {
 
 
 def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Callable[[], int]) -> pa.Table:
-    """One row per partition of `topics` (None: all but internal ones). Raises ClusterUnreachable, NoLog."""
+    """One row per partition of `topics` (None: all but internal ones). Each leader gets a request for each kind of
+    offset, with all its partitions; log ends last, and their time is when the last answer came. Raises
+    ClusterUnreachable, NoLog."""
+    places = cluster.all_partitions(topics)
+    starts, latest, ends = (
+        cluster.list_all_offsets(places, timestamp) for timestamp in (EARLIEST, MAX_TIMESTAMP, LATEST)
+    )
+    taken = now_ms()
     rows = []
-    for topic in cluster.topics() if topics is None else topics:
-        numbers = cluster.partitions(topic)
-        starts, ends, latest = (
-            cluster.list_offsets(topic, numbers, timestamp) for timestamp in (EARLIEST, LATEST, MAX_TIMESTAMP)
+    for place in ((topic, number) for topic, numbers in places.items() for number in numbers):
+        errors = {listed[place].error for listed in (starts, ends, latest)} - {None}
+        rows.append(
+            {
+                "cluster": name,
+                "topic": place[0],
+                "partition": place[1],
+                "sample_timestamp_ms": taken,
+                "start_offset": starts[place].offset,
+                "end_offset": ends[place].offset,
+                "max_timestamp_offset": latest[place].offset,
+                "max_timestamp_ms": latest[place].timestamp_ms,
+                "error": ", ".join(sorted(str(error) for error in errors)) or None,
+            }
         )
-        taken = now_ms()
-        for number in numbers:
-            errors = {listed[number].error for listed in (starts, ends, latest)} - {None}
-            rows.append(
-                {
-                    "cluster": name,
-                    "topic": topic,
-                    "partition": number,
-                    "sample_timestamp_ms": taken,
-                    "start_offset": starts[number].offset,
-                    "end_offset": ends[number].offset,
-                    "max_timestamp_offset": latest[number].offset,
-                    "max_timestamp_ms": latest[number].timestamp_ms,
-                    "error": ", ".join(sorted(str(error) for error in errors)) or None,
-                }
-            )
     return pa.Table.from_pylist(rows, schema=LOG_END_OFFSETS)
 
 

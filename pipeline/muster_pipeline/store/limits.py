@@ -18,6 +18,9 @@ STORE_THREADS: Final = 8
 NO_LOG_PARTITION: Final = -1
 """`log_partition` of files that belong to no log partition (log end offsets, runs)."""
 
+LOG_END_FILES_MAX: Final = 50
+"""Files of table `log_end_offsets` of a cluster, of which a stream adds one a round; then they become one."""
+
 CHECKPOINT_EVERY: Final = 50
 """Versions of a table from one checkpoint of its log to the next."""
 

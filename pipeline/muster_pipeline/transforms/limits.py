@@ -17,6 +17,9 @@ GROUPS_MAX: Final = 1_000_000
 LOG_END_SAMPLES_MAX: Final = 1_000_000
 """Samples of log ends that one worker loads and sorts: about 150 bytes each while it does."""
 
+LOG_END_SAMPLES_KEPT_MS: Final = 7 * 86_400_000
+"""How long a stream keeps samples: as long as Kafka keeps offsets of groups that are gone."""
+
 MINUTE_MS: Final = 60_000
 
 CLOCK_JUMP_MAX_MS: Final = 600_000

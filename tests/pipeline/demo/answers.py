@@ -130,7 +130,9 @@ def by_kafka(life: Life) -> Facts:
             committed[name, one.topic, one.partition] = one.offset
     with Cluster(life.cluster.bootstrap) as cluster:
         ends = {
-            (topic, number): (start, end) for topic in cluster.topics() for number, start, end in _ends(cluster, topic)
+            (topic, number): (start, end)
+            for topic in cluster.all_partitions()
+            for number, start, end in _ends(cluster, topic)
         }
     return Facts(
         committed=committed,

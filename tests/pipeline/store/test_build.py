@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from muster_pipeline import store
 from muster_pipeline.job import distribute
+from muster_pipeline.job import samples as samples_of_runs
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, SegmentInput
 from muster_pipeline.job.stage import Stage
@@ -20,7 +21,9 @@ from muster_pipeline.store.place import place
 from muster_pipeline.store.publish import writing
 from muster_pipeline.tables.catalog import DERIVED
 from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished, StoreBusy
+from muster_pipeline.transforms import limits
 from muster_pipeline.transforms.settings import FoldSettings
+from muster_pipeline.verify.tables import check
 from pyspark.sql import SparkSession
 
 from tests.pipeline.store import logfolder
@@ -148,6 +151,36 @@ def test_samples_of_log_ends_are_kept_for_the_next_run(log: Path, tmp_path: Path
     build(None, BronzeInput.published(tmp_path), tmp_path, SETTINGS)
     assert store.read("lag", tmp_path).equals(first)
     assert store.read("log_end_offsets", tmp_path).equals(samples)
+
+
+def test_a_stream_appends_its_samples_and_never_has_too_many(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of before stay as they are, until there are many or rows come near to what a worker may load."""
+    monkeypatch.setattr(samples_of_runs, "LOG_END_FILES_MAX", 3)
+    monkeypatch.setattr(samples_of_runs, "LOG_END_SAMPLES_MAX", 8)
+    monkeypatch.setattr(limits, "LOG_END_SAMPLES_MAX", 8)
+    small = tmp_path / "log"
+    logfolder.write(small, 3, [logfolder.commits(2, ["g"], 1)])
+    counts, times = [], []
+    for number in range(12):
+        times.append(logfolder.NOW_MS + 60_000 * number)
+        sample = log_end_table([("t", part, times[-1], 50 + number, 0) for part in range(2)])
+        source = SegmentInput.listed(str(small), "c")
+        before = (
+            set() if not number else {entry.path for entry in store.published(tmp_path / "t").of("log_end_offsets")}
+        )
+        build(None, source, tmp_path / "t", SETTINGS, log_ends=sample, is_appended=True, is_round=True)
+        entries = store.published(tmp_path / "t").of("log_end_offsets")
+        assert len(entries) == 1 or set(known) < set(entries)
+        counts.append((len(entries), sum(entry.rows for entry in entries)))
+        told = store.read("log_end_offsets", tmp_path / "t")["sample_timestamp_ms"].to_pylist()
+        assert told.count(times[-1]) == 2, "the newest of each is there"
+        assert set(told) <= set(times)
+    assert max(rows for _, rows in counts) <= 8
+    assert max(files for files, _ in counts) == 3
+    assert counts[:4] == [(1, 2), (2, 4), (3, 6), (1, 4)]
+    assert all(one.holds for one in check(tmp_path / "t"))
 
 
 def test_what_fails_leaves_what_was_published(log: Path, plain: Path, tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""A sample of a whole cluster: how many requests it takes, and what a cluster that changes meanwhile makes of it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kafka import errors
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
+from muster_pipeline.sources import cluster as clusters
+from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, Cluster
+from muster_pipeline.sources.errors import NoLog
+from muster_pipeline.sources.log_end_offsets import sample
+from typing_extensions import override
+
+OFFSETS = {EARLIEST: 5, LATEST: 1_000, MAX_TIMESTAMP: 900}
+NOW_MS = 1_760_000_000_000
+
+
+class Told(Cluster):
+    """200 topics of 5 partitions and an internal one, on 3 brokers; answers as kafka-python gives them."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere:1")
+        self.leaders = {f"t{one:03}": [(one + part) % 3 for part in range(5)] for one in range(200)}
+        self.asked: list[tuple[str, int | None]] = []
+        self.moved: dict[tuple[str, int], int] = {}
+        """Partitions that are at another broker than metadata said first."""
+        self.twice: list[tuple[str, int]] = []
+
+    @override
+    def _ask(self, node: int | None, request: Any, what: str, *, once: bool = False) -> Any:
+        self.asked.append((what, node))
+        if what == "metadata":
+            return SimpleNamespace(topics=self._metadata(request))
+        (timestamp,) = {one.timestamp for topic in request.topics for one in topic.partitions}
+        topics = []
+        for topic in request.topics:
+            numbers = [one.partition_index for one in topic.partitions]
+            self.twice += [(topic.name, one) for one in numbers if numbers.count(one) > 1]
+            answers = [self._answer(topic.name, number, timestamp, node) for number in numbers]
+            topics.append(SimpleNamespace(name=topic.name, partitions=answers))
+        return SimpleNamespace(topics=topics)
+
+    def _metadata(self, request: Any) -> list[Any]:
+        names = [*self.leaders, "__consumer_offsets"] if request.topics is None else [t.name for t in request.topics]
+        return [
+            SimpleNamespace(
+                name=name,
+                is_internal=name.startswith("__"),
+                error_code=0 if name in self.leaders or name.startswith("__") else 3,
+                partitions=[
+                    SimpleNamespace(partition_index=number, leader_id=leader)
+                    for number, leader in enumerate(self.leaders.get(name, []))
+                ],
+            )
+            for name in names
+        ]
+
+    def _answer(self, topic: str, number: int, timestamp: int, node: int | None) -> Any:
+        if topic not in self.leaders:
+            return SimpleNamespace(partition_index=number, error_code=3, offset=-1, timestamp=-1)
+        at = self.moved.get((topic, number))
+        if at is not None and at != node:
+            self.leaders[topic][number] = at
+            code = errors.NotLeaderForPartitionError.errno
+            return SimpleNamespace(partition_index=number, error_code=code, offset=-1, timestamp=-1)
+        return SimpleNamespace(partition_index=number, error_code=0, offset=OFFSETS[timestamp], timestamp=NOW_MS - 1)
+
+
+def sampled(told: Told, topics: list[str] | None = None) -> pa.Table:
+    return sample(told, "c", topics, lambda: NOW_MS)
+
+
+def test_each_leader_is_asked_once_for_each_kind_of_offset() -> None:
+    told = Told()
+    found = sampled(told)
+    assert sorted(told.asked, key=str) == sorted(
+        [("metadata", None), *(("list offsets", node) for node in range(3) for _ in range(3))], key=str
+    )
+    assert told.twice == [], "Kafka refuses a partition that stands twice in a request"
+    assert found.schema == LOG_END_OFFSETS
+    assert found.num_rows == 1_000
+    assert found.slice(7, 1).to_pylist() == [
+        {
+            "cluster": "c", "topic": "t001", "partition": 2, "sample_timestamp_ms": NOW_MS, "start_offset": 5,
+            "end_offset": 1_000, "max_timestamp_offset": 900, "max_timestamp_ms": NOW_MS - 1, "error": None,
+        }
+    ]  # fmt: skip
+
+
+def test_leaders_that_move_cost_one_question_for_all_of_them() -> None:
+    told = Told()
+    told.moved = {(f"t{one:03}", 0): (one + 1) % 3 for one in range(0, 200, 2)}
+    found = sampled(told)
+    assert found["error"].null_count == found.num_rows == 1_000
+    assert told.asked.count(("metadata", None)) == 2
+    assert len(told.asked) == 2 + 3 * 3 + 3, "the moved partitions once more, of each leader"
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no end of the stream; a topic that was asked for by name and is not there is told at once."""
+    monkeypatch.setattr(clusters, "ATTEMPTS_MAX", 3)
+    told = Told()
+    found = told.all_partitions()
+    del told.leaders["t007"]
+    listed = told.list_all_offsets(found, LATEST)
+    assert {place for place, one in listed.items() if one.offset is None} == {("t007", part) for part in range(5)}
+    assert {one.error for one in listed.values()} == {None, "no answer"}
+    told = Told()
+    del told.leaders["t007"]
+    with pytest.raises(NoLog, match="has no topic t007"):
+        sampled(told, ["t006", "t007"])
