@@ -119,7 +119,7 @@ quotas: setup
 closing: setup
 	MUSTER_CLOSING=whole $(PYTEST) tests/releases/test_open_to_closed.py -s
 
-# Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 100 commits of each of three writers.
+# Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 102 runs of three writers.
 lake: setup
 	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py -s
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from muster_pipeline.job import distribute, samples, stage
+from muster_pipeline.job import distribute, rounds, samples, stage
 from muster_pipeline.job.inputs import BronzeInput, Input
 from muster_pipeline.job.live import LiveInput
 from muster_pipeline.job.stage import Done, Stage
@@ -62,6 +62,7 @@ def build(
         task = Stage(
             input=source, place=where, settings=settings, token=task.token,
             log_end_files=tuple(entry.path for entry in log_end_files),
+            keeps_state=is_round and not log_end_files and isinstance(source, LiveInput),
         )  # fmt: skip
         numbers = distribute.ordered(task)
         done = _run(spark, task, numbers)
@@ -89,7 +90,7 @@ def _run(spark: SparkSession | None, task: Stage, numbers: tuple[int, ...]) -> t
     if not numbers:
         raise BadInput("the input has no log partition")
     if spark is None:
-        return tuple(stage.run(task, number, stage.attempt_name(0)) for number in numbers)
+        return tuple(rounds.run(task, number, stage.attempt_name(0)) for number in numbers)
     return distribute.collect(distribute.frame(spark, task, numbers))
 
 

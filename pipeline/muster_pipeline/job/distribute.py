@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from muster_pipeline.job.stage import Done, Stage, attempt_name, run
+from muster_pipeline.job.rounds import run
+from muster_pipeline.job.stage import Done, Stage, attempt_name
 from muster_pipeline.schemas.columns import optional, required, schema
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.store.files import FileEntry

@@ -2,9 +2,9 @@
 
 The range [start, end) of each log partition is fixed when the input is made, so a retried task reads the same records.
 The end of a run is in the row of table `runs` that publishes its tables: no record is read twice or left out,
-whenever a run dies. Published rows that the log has lost since are withdrawn (`job.truncation`). The fold keeps no
-state between runs; it reads the published records again and then the new ones, so tables do not depend on where a
-stream was cut.
+whenever a run dies. Published rows that the log has lost since are withdrawn (`job.truncation`). A run reads the
+published records again and then the new ones, so tables do not depend on where a stream was cut; a round of a stream
+gives the same tables from a stored state on (`job.rounds`).
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from muster_pipeline.decode.origin import Origin
 from muster_pipeline.decode.segment import Account
 from muster_pipeline.job.inputs import BronzeInput, FileAccount, Part
-from muster_pipeline.job.truncation import Epochs, finding, kept_account, kept_quarantine, published_epochs, truncated
+from muster_pipeline.job.states import known_epochs
+from muster_pipeline.job.truncation import Epochs, finding, kept_account, kept_quarantine, truncated
 from muster_pipeline.sources import live
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
 from muster_pipeline.sources.errors import OffsetGone
@@ -81,7 +82,7 @@ class LiveInput:
         if before is None:
             return cls.whole(bootstrap, cluster, properties, connect=connect)
         given, known = dict(properties or {}), published_ends(before)
-        epochs = {number: one for number in known if (one := published_epochs(before, number)) is not None}
+        epochs = known_epochs(before, known)
         now = _now(connect, bootstrap, given, epochs, before.made_of.get("topic_id"))
         kept = {number: now.cut.get(number, end) for number, end in known.items()}
         for number, end in sorted(now.ends.items()):
@@ -106,14 +107,14 @@ class LiveInput:
         """Offsets to be fetched; the bytes of a live log are not known before."""
         return {number: end - start for number, (start, end) in self.ranges.items()}
 
-    def parts(self, log_partition: int) -> Iterator[Part]:
-        """Raises ClusterUnreachable, DamagedStore."""
+    def parts(self, log_partition: int, *, is_resumed: bool = False) -> Iterator[Part]:
+        """`is_resumed`: the fold has seen the published records. Raises ClusterUnreachable, DamagedStore."""
         start, end = self.ranges[log_partition]
         where = live.origin(self.cluster, log_partition)
         before = Account(is_active=True, bytes_in=0)
         if self.known is not None:
             before, first = yield from self._carried(self.known, log_partition, where)
-            for part in BronzeInput(known=self.known).parts(log_partition):
+            for part in BronzeInput(known=self.known).parts(log_partition) if not is_resumed else ():
                 records = part.records if first is None else _below(part.records, first)
                 yield replace(part, records=records, file=FileAccount(where, before), is_carried=True)
         account = Account(is_active=True, bytes_in=0)

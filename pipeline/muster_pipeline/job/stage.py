@@ -6,7 +6,7 @@ raises or is killed, it leaves only drafts and files that no version of a table 
 
 import os
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +25,7 @@ from muster_pipeline.job.inputs import FileAccount, Input, Part
 from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.place import Place, Untyped
 from muster_pipeline.store.writer import TableWriter, close_all
-from muster_pipeline.tables.catalog import BRONZE, DERIVED
+from muster_pipeline.tables.catalog import BRONZE, DERIVED, STATES_TABLE
 from muster_pipeline.tables.errors import NotShared
 from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
 from muster_pipeline.transforms.log_end_offsets import LogEndSamples
@@ -48,10 +48,13 @@ class Stage:
     """Of the run, for the names of its files."""
     log_end_files: tuple[str, ...] = ()
     """Parquet files of table `log_end_offsets`, relative to the table's folder."""
+    keeps_state: bool = False
+    """A round of a stream: it goes on from the state of the round before (`job.rounds`)."""
 
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that a task writes."""
-        return (*_OF_LOG, *DERIVED) if self.input.makes_bronze() else DERIVED
+        made = (*_OF_LOG, *DERIVED) if self.input.makes_bronze() else DERIVED
+        return (*made, STATES_TABLE) if self.keeps_state else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,30 +77,44 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
         for writer in writers.values():
             drafts.callback(writer.abort)
         fold = PartitionFold(log_partition, stage.settings, _log_ends(stage), DECODERS)
-        records = 0
-        read: list[FileAccount] = []
-        for part in stage.input.parts(log_partition):
-            damages: tuple[Damage, ...] = ()
-            if part.records is not None:
-                batch = pa.Table.from_batches([part.records])
-                fed = fold.feed(batch)
-                damages = fed.damages
-                records += batch.num_rows
-                _write(writers, fed.tables)
-                if stage.input.makes_bronze():
-                    writers["records"].write(batch)
-            if part.file is not None:
-                _account(writers, part, part.file, () if part.is_carried else damages)
-                read += [part.file] if part.is_end else []
+        records, read = fed(fold, writers, stage.input.parts(log_partition))
         _write(writers, fold.finish())
-        _findings(writers, read, fold.findings)
+        told(writers, read, fold.findings)
         made = close_all(writers.values())
-    return Done(
-        log_partition=log_partition,
-        files=made,
-        records=records,
-        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    )
+    return Done(log_partition=log_partition, files=made, records=records, peak_rss_bytes=peak_rss_bytes())
+
+
+def fed(
+    fold: PartitionFold,
+    writers: Mapping[str, TableWriter],
+    parts: Iterable[Part],
+    see: Callable[[pa.Table], None] | None = None,
+) -> tuple[int, list[FileAccount]]:
+    """Feed a fold and write its rows, those of bronze too if there are writers for them; `see` is handed all records.
+    Returns how many there were, and the accounts of what was read."""
+    records = 0
+    read: list[FileAccount] = []
+    for part in parts:
+        damages: tuple[Damage, ...] = ()
+        if part.records is not None:
+            batch = pa.Table.from_batches([part.records])
+            made = fold.feed(batch)
+            damages = made.damages
+            records += batch.num_rows
+            _write(writers, made.tables)
+            if "records" in writers:
+                writers["records"].write(batch)
+            if see is not None:
+                see(batch)
+        if part.file is not None:
+            _account(writers, part, part.file, () if part.is_carried else damages)
+            read += [part.file] if part.is_end else []
+    return records, read
+
+
+def peak_rss_bytes() -> int:
+    """Of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def attempt_name(number: int) -> str:
@@ -122,7 +139,7 @@ def _account(writers: Mapping[str, TableWriter], part: Part, file: FileAccount, 
         writers["files"].write(pa.Table.from_batches([files(*file)]))
 
 
-def _findings(writers: Mapping[str, TableWriter], read: list[FileAccount], findings: Sequence[Damage]) -> None:
+def told(writers: Mapping[str, TableWriter], read: list[FileAccount], findings: Sequence[Damage]) -> None:
     """Write what the fold found, each with the file that holds its first record. Nothing if bronze is the input."""
     for finding in findings if read else ():
         at = finding.first_offset or 0

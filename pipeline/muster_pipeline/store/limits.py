@@ -21,6 +21,13 @@ NO_LOG_PARTITION: Final = -1
 LOG_END_FILES_MAX: Final = 50
 """Files of table `log_end_offsets` of a cluster, of which a stream adds one a round; then they become one."""
 
+MERGED_BELOW_ROWS: Final = 4_096
+"""A round of a stream writes a file again, with its new rows, if it has fewer rows than this ..."""
+
+MERGED_RATIO: Final = 8
+"""... or fewer than so many times the new ones: each row is written again a few times in its life, and a table has a
+few files a log partition."""
+
 CHECKPOINT_EVERY: Final = 50
 """Versions of a table from one checkpoint of its log to the next."""
 

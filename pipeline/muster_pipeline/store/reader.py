@@ -5,7 +5,7 @@ same rows, whatever is published meanwhile.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -136,6 +136,14 @@ def read(
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
+def rows_in(found: Snapshot, entries: Iterable[FileEntry]) -> Iterator[pa.Table]:
+    """All columns of these files' rows, a file at a time. Raises DamagedStore."""
+    for entry in entries:
+        schema = catalog_table(entry.table).schema
+        with found.place.files(entry.table).open_input_file(_whole(found, entry)) as source:
+            yield pq.read_table(source, schema=schema).cast(schema)
+
+
 def damages(root: Root) -> list[str]:
     """One message for each file whose content is not what was published; empty if there is none."""
     snapshot = published(root)
@@ -175,11 +183,7 @@ class Published:
 
     def rows_of(self, name: str, log_partition: int) -> Iterator[pa.Table]:
         """All columns of one log partition's rows, in order, a file at a time."""
-        schema = catalog_table(name).schema
-        for entry in self.snapshot.of(name):
-            if entry.log_partition == log_partition:
-                with self.snapshot.place.files(name).open_input_file(_whole(self.snapshot, entry)) as source:
-                    yield pq.read_table(source, schema=schema).cast(schema)
+        yield from rows_in(self.snapshot, (one for one in self.snapshot.of(name) if one.log_partition == log_partition))
 
 
 def _filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from muster_pipeline.schemas import gold, silver
+from muster_pipeline.schemas.fold_states import FOLD_STATES
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
 from muster_pipeline.schemas.records import RECORDS
@@ -67,6 +68,7 @@ _TABLES = (
         order="first appearance of the key in the log",
     ),
     Table(name="runs", layer="runs", schema=RUNS, order="at_ms; not by log partition"),
+    Table(name="fold_states", layer="state", schema=FOLD_STATES, order="one row"),
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
@@ -78,6 +80,8 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 RUNS_TABLE: Final = "runs"
 """The table that says which versions of the others belong together; no run makes it."""
+STATES_TABLE: Final = "fold_states"
+"""The table by which the rounds of a stream go on; no run of a batch makes it."""
 BRONZE: Final = tuple(name for name, table in TABLES.items() if table.layer == "bronze")
 DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer in ("silver", "gold"))
 

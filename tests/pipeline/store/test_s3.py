@@ -38,8 +38,8 @@ from tests.pipeline.store.test_kills import BEFORE, NOW, POINTS, PROGRAM
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 WHOLE = os.environ.get("MUSTER_LAKE") == "whole"
-COMMITS = 100 if WHOLE else 2
-"""Of each of two writers."""
+COMMITS = 34 if WHOLE else 2
+"""Of each of three writers."""
 KILLS = list(POINTS) if WHOLE else ["when one table is committed"]
 MOMENTS = [(name, is_after) for name in ("commits", "lag", "runs") for is_after in (False, True)]
 CUTS = MOMENTS if WHOLE else [("runs", True)]
@@ -196,6 +196,7 @@ print(*done, busy)
 """
 
 
+@pytest.mark.timeout(1800)
 def test_two_writers_and_a_reader_that_never_sees_a_mix(root: str) -> None:
     """Two processes write one cluster, each tries again when it was second; a third writes another cluster. No run is
     lost, none is published on top of one that it did not know, and whatever a reader takes is one run's."""
@@ -209,11 +210,17 @@ def test_two_writers_and_a_reader_that_never_sees_a_mix(root: str) -> None:
         for cluster, mark in sides
     ]  # fmt: skip
     seen: list[str] = []
-    while any(one.poll() is None for one in writers):
-        found = store.published(root, "c")
-        marks = small.marks(found)
-        assert len(marks) == 1, f"run {found.number} is a mix of {sorted(marks)}"
-        seen += marks
+    try:
+        while any(one.poll() is None for one in writers):
+            found = store.published(root, "c")
+            marks = small.marks(found)
+            assert len(marks) == 1, f"run {found.number} is a mix of {sorted(marks)}"
+            seen += marks
+    except BaseException:
+        for one in writers:
+            one.kill()
+            one.communicate()
+        raise
     told = [one.communicate() for one in writers]
     assert [one.returncode for one in writers] == [0, 0, 0], [error[-2000:] for _, error in told]
     made = [[int(word) for word in out.split()[:-1]] for out, _ in told]
