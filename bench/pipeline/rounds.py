@@ -8,17 +8,18 @@ that was started again is; what is told is the median of their processor time.
 """
 
 import argparse
+import json
 import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from muster_pipeline.job.build import build
 from muster_pipeline.job.live import LiveInput
-from muster_pipeline.sources.cluster import EARLIEST, EpochEnd, Fetched
+from muster_pipeline.sources.cluster import EARLIEST, LATEST, EpochEnd, Fetched
 from muster_pipeline.transforms.settings import FoldSettings
 
 from bench.pipeline import generate
@@ -38,6 +39,9 @@ class Files:
         self._end = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // generate.BATCHES_PER_ROUND)
         self._left = left
         self._at = (-1, -1, 0, Path())
+        self._ends = log.parent / f"ends-{log.name}.json"
+        """Where in which file the records behind those that were served begin: a broker's index would know it."""
+        self._known: dict[str, list[Any]] = json.loads(self._ends.read_text()) if self._ends.exists() else {}
 
     def __call__(self, bootstrap: str, properties: Mapping[str, str]) -> Self:
         return self
@@ -73,6 +77,9 @@ class Files:
             whole = 12 + int.from_bytes(data[size + 8 : size + 12], "big")
             if size + whole > len(data):
                 break
+            if last == self.bound("", [partition], LATEST)[partition]:
+                self._known[str(partition)] = [last, str(path), at + size]
+                self._ends.write_text(json.dumps(self._known))
             last = int.from_bytes(data[size : size + 8], "big") + int.from_bytes(data[size + 23 : size + 27], "big") + 1
             size += whole
         self._at = (partition, last, at + size, path)
@@ -82,6 +89,9 @@ class Files:
         return Fetched(data=data[:size], high_watermark=end, log_start=0, out_of_range=False)
 
     def _found(self, partition: int, offset: int) -> tuple[Path, int]:
+        known, name, place = self._known.get(str(partition), (-1, "", 0))
+        if known == offset:
+            return Path(name), int(place)
         segments = sorted((self._log / f"__consumer_offsets-{partition}").glob("*.log"))
         path = [one for one in segments if int(one.stem) <= offset][-1]
         data, at = path.read_bytes(), 0
