@@ -34,6 +34,9 @@ _SUFFIXES: Final = {
 
 Json = Any
 """A value as JSON decodes it."""
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_MAPPINGS: Final = (dict, Mapping)
+"""A `dict` is found out at once: nearly all that is asked of here is one, and what is abstract is asked slowly."""
 Object = Mapping[str, Any]
 
 
@@ -71,10 +74,10 @@ def covers(live: Object, desired: Object) -> bool:
 
 def difference(live: Json, desired: Json, path: str = "", parent: str = "") -> str | None:
     """Path of the first field of `desired` that `live` lacks or has with another value; None if there is none."""
-    if isinstance(desired, Mapping):
+    if type(desired) not in _SCALARS and isinstance(desired, _MAPPINGS):
         if not desired and live is None:
             return None  # an empty map is dropped by the server
-        if not isinstance(live, Mapping):
+        if not isinstance(live, _MAPPINGS):
             return path or "."
         for key, wanted in desired.items():
             here = f"{path}.{key}" if path else str(key)
@@ -86,7 +89,7 @@ def difference(live: Json, desired: Json, path: str = "", parent: str = "") -> s
             if found is not None:
                 return found
         return None
-    if isinstance(desired, Sequence) and not isinstance(desired, str):
+    if type(desired) not in _SCALARS and isinstance(desired, Sequence) and not isinstance(desired, str):
         return _list_difference(live, desired, path)
     if parent == "quantity" and _same_quantity(live, desired):
         return None
@@ -109,7 +112,7 @@ def _list_difference(live: Json, desired: Sequence[Any], path: str) -> str | Non
         pairs = list(zip(live, desired, strict=True))
         found = (difference(have, want, f"{path}[{i}]") for i, (have, want) in enumerate(pairs))
         return next((at for at in found if at is not None), None)
-    by_key = {tuple(item.get(one) for one in key): item for item in live if isinstance(item, Mapping)}
+    by_key = {tuple(item.get(one) for one in key): item for item in live if isinstance(item, _MAPPINGS)}
     for item in desired:
         name = tuple(item.get(one) for one in key)
         label = f"{path}[{name[0]}]"
@@ -122,7 +125,7 @@ def _list_difference(live: Json, desired: Sequence[Any], path: str) -> str | Non
 
 
 def _list_key(items: Sequence[Any]) -> tuple[str, ...] | None:
-    if not items or not all(isinstance(item, Mapping) for item in items):
+    if not items or not all(isinstance(item, _MAPPINGS) for item in items):
         return None
     for key in _LIST_KEYS:
         values = [tuple(item.get(one) for one in key) for item in items]

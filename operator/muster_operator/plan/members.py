@@ -118,7 +118,7 @@ def _number(world: ClusterWorld, field: str) -> int | None:
 
 def _leader(world: ClusterWorld) -> ReplicaView | None:
     views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
-    leader = quorum.survey(views).controller_leader
+    leader = quorum.controller_leader(views)
     return next((view for view in views if view.broker_id == leader), None)
 
 

@@ -10,7 +10,7 @@ votes is compared with the newest that any replica knows to be bound.
 Deliberately absent: any memory of earlier passes, and any trust in a replica's report about another replica's progress.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster_operator.world.cluster import RaftGroupView, ReplicaView
@@ -79,10 +79,9 @@ def survey(replicas: Iterable[ReplicaView]) -> Survey:
             told.setdefault(group.group, []).append((replica.broker_id, group))
     led: dict[int, Led] = {}
     for number, views in told.items():
-        term = max(view.term for _, view in views)
-        leaders = [(broker, view) for broker, view in views if view.role == "leader" and view.term == term]
-        if len(leaders) == 1:
-            leader, view = leaders[0]
+        found = _leading(views)
+        if found is not None:
+            leader, view = found
             replaced = frozenset(one for one in view.voters if view.bindings.get(one, 0) != newest.get(one, 0))
             led[number] = Led(leader=leader, view=view, replaced=replaced)
     return Survey(
@@ -90,6 +89,21 @@ def survey(replicas: Iterable[ReplicaView]) -> Survey:
         headless=tuple(sorted(set(told) - set(led))),
         names={number: _name(views[0][1]) for number, views in told.items()},
     )
+
+
+def controller_leader(replicas: Iterable[ReplicaView]) -> int | None:
+    """Broker id of the leader of the controller group, if there is one beyond doubt. Asked many times in a pass, so it
+    looks at that group only."""
+    views = [(one.broker_id, view) for one in replicas for view in one.groups if view.group == CONTROLLER_GROUP]
+    found = _leading(views)
+    return None if found is None else found[0]
+
+
+def _leading(views: Sequence[tuple[int, RaftGroupView]]) -> tuple[int, RaftGroupView] | None:
+    """Which of the replicas of one group leads it in the newest term that any of them knows."""
+    term = max((view.term for _, view in views), default=0)
+    leaders = [(broker, view) for broker, view in views if view.role == "leader" and view.term == term]
+    return leaders[0] if len(leaders) == 1 else None
 
 
 def objection(survey: Survey, *, without: int, serving: frozenset[int], entries_max: int) -> str | None:

@@ -117,7 +117,7 @@ def _declare(world: ClusterWorld, settings: PlanSettings, lost: Lost, pod: PodVi
     if since_ms is not None and world.now_ms - since_ms < settings.node_gone_patience_ms:
         patience_s = settings.node_gone_patience_ms // 1_000
         return _waits(f"{why}; it is replaced unless the node is back {patience_s} s after it was missed")
-    leader = quorum.survey(_views(world)).controller_leader
+    leader = quorum.controller_leader(_views(world))
     if leader is None:
         return _waits(f"{why}; no leader of the controller group answers")
     action = ReplaceReplica(pod=lost.pod, broker=lost.ordinal, folder=lost.record.folder, leader=leader)

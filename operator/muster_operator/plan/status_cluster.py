@@ -138,7 +138,7 @@ def _of_statefulset(world: ClusterWorld, statefulset: StatefulSetView, kept: int
         "updateRevision": statefulset.update_revision,
         "members": [_member(world, pod.name, pod.ready) for pod in statefulset.pods[:MEMBERS_MAX]],
     }
-    leader = quorum.survey(views).controller_leader
+    leader = quorum.controller_leader(views)
     found["controllerLeader"] = next((view.pod for view in views if view.broker_id == leader), "Unknown")
     if step.rolling:
         found["rollout"] = _rollout(world, statefulset, step)

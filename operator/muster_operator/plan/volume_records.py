@@ -104,7 +104,7 @@ def looks(
 def seats(world: ClusterWorld) -> Mapping[int, Seat] | None:
     """Which folder is bound to which id, as the controller's leader has it; None: no leader answered."""
     views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
-    leader = quorum.survey(views).controller_leader
+    leader = quorum.controller_leader(views)
     return next((view.seats for view in views if view.broker_id == leader), None)
 
 

@@ -16,7 +16,7 @@ from muster_operator.api.cluster import ClusterSpec, parse_cluster
 from muster_operator.drift import quantity
 from muster_operator.kube.kinds import CERTIFICATE, CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
-from muster_operator.plan.quorum import survey
+from muster_operator.plan.quorum import controller_leader
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
@@ -196,7 +196,7 @@ async def _replication(
 def _leader(replicas: Mapping[str, ReplicaView | Unknown]) -> ReplicaView | None:
     """Of the controller's group, if it answers."""
     views = [view for view in replicas.values() if isinstance(view, ReplicaView)]
-    leader = survey(views).controller_leader
+    leader = controller_leader(views)
     return next((one for one in views if one.broker_id == leader), None)
 
 

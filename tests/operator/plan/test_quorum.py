@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from muster_operator.plan.quorum import behind, objection, only_there, survey, without_majority
+from muster_operator.plan.quorum import behind, controller_leader, objection, only_there, survey, without_majority
 from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
 
 ALL = frozenset({0, 1, 2})
@@ -44,6 +44,15 @@ def test_a_healthy_cluster_spares_any_one_but_not_a_second() -> None:
         assert objection(found, without=broker, serving=ALL, entries_max=1_000) is None
         others = ALL - {(broker + 1) % 3}
         assert "majority" in str(objection(found, without=broker, serving=others, entries_max=1_000))
+
+
+def test_the_leader_of_the_controller_group_is_found_as_the_survey_finds_it() -> None:
+    two = [replica(0, raft(0, "leader", match=LEVEL)), replica(1, raft(0, "leader", match=LEVEL))]
+    deposed = [replica(0, raft(0, "leader", match=LEVEL)), replica(1, raft(0, "follower", term=9))]
+    others = [replica(1, raft(1, "leader", match=LEVEL))]
+    for views, leader in ((healthy(), 0), ([], None), (two, None), (deposed, None), (others, None)):
+        assert controller_leader(views) == leader
+        assert survey(views).controller_leader == leader
 
 
 def test_nobody_heard_is_not_nothing_to_lose() -> None:
