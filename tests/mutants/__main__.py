@@ -19,23 +19,9 @@ def main() -> int:
     mutant = by_name(arguments.name)
     if not arguments.sound:
         install(mutant)
-    from tests.sim.plan import draw
-    from tests.sim.run import run
+    from tests.mutants.seeds import try_seeds
 
-    for tried, number in enumerate(mutant.order(arguments.seeds or mutant.seeds), 1):
-        result = run(draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics, churn=mutant.churn))
-        if not result.failed:
-            continue
-        first = result.violations[0]
-        what = str(first).strip().splitlines()[-1][:200]
-        sys.stdout.write(f"{mutant.name}: noticed by seed {number}, {tried} tried: {what}\n")
-        sys.stdout.flush()
-        if arguments.sound:
-            return 1
-        if not mutant.by or any(violation.invariant in mutant.by for violation in result.violations):
-            return 0
-    sys.stdout.write(f"{mutant.name}: not noticed\n")
-    return 0 if arguments.sound else 1
+    return try_seeds(mutant, arguments.seeds or mutant.seeds, sound=arguments.sound)
 
 
 if __name__ == "__main__":

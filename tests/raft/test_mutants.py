@@ -1,7 +1,7 @@
 """Every rule broken on purpose: the random schedules, or else a test of that rule, must notice each mutant.
 
-A mutant is one replacement in the source of one module (`mutants.txt`), loaded beside the real package and thrown away
-again.
+A mutant is one replacement in the source of one module (`mutants.txt`), made in a copy of this process
+(`mutants.in_place`), or loaded beside the real package and thrown away again.
 """
 
 import importlib
@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 import muster_coordinator.raft
 import pytest
+
+from tests.mutants.apart import apart
+from tests.mutants.in_place import changes_of, make
 
 ROOM = Path(muster_coordinator.raft.__file__).parent
 RELOADED = ("muster_coordinator.raft", "tests.raft")
@@ -122,18 +125,33 @@ def killed_by_rules(mutant: Mutant) -> bool:
     return False
 
 
+def is_noticed(mutant: Mutant) -> bool:
+    """By who must."""
+    if mutant.by == "rules":
+        return killed_by_rules(mutant)
+    return killed_by_schedules({"schedules": 0, "changes": 3}[mutant.by])
+
+
 @pytest.mark.source
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_the_mutant_is_noticed(mutant: Mutant) -> None:
-    with mutated(mutant):
-        if mutant.by == "rules":
-            noticed = killed_by_rules(mutant)
-        else:
-            noticed = killed_by_schedules({"schedules": 0, "changes": 3}[mutant.by])
-    assert noticed, f"{mutant.name}: survives"
+    """Made in place where it is within functions; one that nobody notices so is imported anew."""
+    changes = changes_of(f"muster_coordinator.raft.{mutant.module}", lambda text: text.replace(mutant.old, mutant.new))
+
+    def judge() -> str:
+        assert changes is not None
+        make(changes)
+        return "noticed" if is_noticed(mutant) else "survives"
+
+    said = "survives" if changes is None else apart(judge)
+    if said == "survives":
+        with mutated(mutant):
+            said = "noticed" if is_noticed(mutant) else "survives"
+    assert said == "noticed", mutant.name
 
 
 def test_the_unbroken_core_is_not_accused() -> None:
     none = Mutant("none", "quorum", "size // 2 + 1", "size // 2 + 1", "nobody")
+    assert not killed_by_rules(none)
     with mutated(none):
         assert not killed_by_rules(none)
