@@ -24,12 +24,10 @@ class PowerLoss(BaseException):
     """The machine went off within an operation. No product code may catch it."""
 
 
-_inodes = count()
-
-
 class _Inode:
-    def __init__(self) -> None:
-        self.number = next(_inodes)
+    def __init__(self, number: int) -> None:
+        self.number = number
+        """Its own on its disk."""
         self.changes = 0
         self.durable = bytearray()
         self.seen = bytearray()
@@ -159,6 +157,7 @@ class SimDisk:
         self._names: dict[str, _Inode] = {}
         self._pending: list[_Link] = []
         self._folders: set[str] = {""}
+        self._numbers = count()
 
     # Faults.
 
@@ -195,7 +194,7 @@ class SimDisk:
         """Another disk that holds only what is certain to survive a power loss at this instant."""
         copy = SimDisk()
         for name, inode in self._durable_names.items():
-            kept = _Inode()
+            kept = _Inode(next(copy._numbers))
             kept.durable = bytearray(inode.durable)
             kept.seen = bytearray(inode.durable)
             copy._names[name] = copy._durable_names[name] = kept
@@ -229,7 +228,7 @@ class SimDisk:
             if not create or _folder(path) not in self._folders:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.effect("create", path, 0)
-            inode = _Inode()
+            inode = _Inode(next(self._numbers))
             self._rename(path, inode)
             self.power()
         return SimFile(self, inode, path)

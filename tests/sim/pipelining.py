@@ -60,6 +60,8 @@ class Pipeline(TopicClient):
         super().__init__(cluster, name, partition)
         self.identity = identity
         self.sent: list[Sent] = []
+        self._made = 0
+        """Records in `sent`."""
         self.flying = False
         self._queue: list[_Batch] = []
         self._sequence = 0
@@ -108,8 +110,9 @@ class Pipeline(TopicClient):
     def _fill(self) -> None:
         while len(self._queue) < QUEUE and self.rand.random() < 0.7:
             count = self.rand.randint(1, 3)
-            at = sum(len(sent.values) for sent in self.sent)
+            at = self._made
             values = tuple(b"%b/%d" % (self.name.encode(), at + n) for n in range(count))
+            self._made += count
             self._queue.append(_Batch(len(self.sent), values, self._sequence))
             self._sequence += count
             self.sent.append(Sent(values, None))

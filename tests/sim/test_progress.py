@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.sim.batch import Tally, run_all
 from tests.sim.history import Violation
 from tests.sim.progress import append, read_progress, run_pieces
 from tests.sim.run import Result
+
+pytestmark = pytest.mark.timeout(300)  # nine runs of a seed
 
 
 def test_pieces_with_an_end_in_between_sum_up_to_one_run(tmp_path: Path) -> None:
@@ -17,6 +21,7 @@ def test_pieces_with_an_end_in_between_sum_up_to_one_run(tmp_path: Path) -> None
     tally = run_pieces(range(3), path, 1, told.append, tell_all=True)
     assert [line.split(":")[0] for line in told if ": trace" in line] == ["seed 2"]
     whole = run_all(range(3), 1)
+    assert not [result.line() for result in (*tally.failed, *whole.failed)]
     assert (tally.seeds, tally.operations, tally.acknowledged, tally.faults) == (
         whole.seeds,
         whole.operations,

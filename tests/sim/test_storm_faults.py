@@ -1,6 +1,7 @@
 """Each fault of machines and links does what it says, and ends."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
@@ -192,3 +193,29 @@ def test_a_drained_replica_that_leads_what_another_could_is_noticed() -> None:
     drains.begin(replica.life)
     cluster.world.run_for(100)
     assert {violation.invariant for violation in cluster.violations} == {"drain"}
+
+
+def of_a_call(loop: SimLoop, late: Callable[[], None]) -> None:
+    loop.call_soon(late)
+
+
+def of_a_job(loop: SimLoop, late: Callable[[], None]) -> None:
+    loop.submit("wal", late, lambda result: None)
+
+
+@pytest.mark.parametrize("slice_us", [None, (1, 10)])
+@pytest.mark.parametrize("within", [of_a_call, of_a_job])
+def test_the_end_of_a_tests_time_ends_the_run_and_is_no_finding(
+    within: Callable[[SimLoop, Callable[[], None]], None], slice_us: tuple[int, int] | None
+) -> None:
+    """It comes as an error in the middle of whatever runs. A run that takes it for the product's ends early, with
+    fewer operations than the same seed had before, and says that a replica broke."""
+    cluster = Cluster(Setup(nodes=1, partitions=1, slice_us=slice_us))
+    cluster.start()
+    cluster.world.run_for(500)
+    life = cluster.replicas[0].life
+    assert life is not None
+    within(life.loop, lambda: pytest.fail("no time is left"))
+    with pytest.raises(pytest.fail.Exception, match="no time is left"):
+        cluster.world.run_for(500)
+    assert cluster.violations == []
