@@ -161,6 +161,9 @@ class MusterCluster:
         self.start_replica(replica, wait_ready=wait_ready)
 
     def pid(self, replica: int) -> int:
+        process = self._restarted.get(replica)
+        if process is not None:
+            return process.pid  # the file may still be that of the life before
         return int((self.folder / f"replica-{replica}" / "pid").read_text())
 
     def kill(self, replica: int, number: int = signal.SIGKILL) -> None:

@@ -47,6 +47,8 @@ SETTINGS = {
     "muster.segment.flush.ms": "500",
     "muster.decommission.redirect.ms": "3000",
 }
+COPIED = {"muster.checkpoint.bytes": "4096", "muster.raft.trailing.entries": "0"}
+"""A log of some seconds is compacted too, and who is new gets a copy of files before the entries."""
 
 
 class Form(NamedTuple):
@@ -88,15 +90,15 @@ class Result(NamedTuple):
 Say = Callable[[str], None]
 
 
-def decommission(cluster: MusterCluster, broker: int) -> None:
+def command(cluster: MusterCluster, *words: str) -> None:
     """As the runbook says, asked again while the controller's leader is not known to all."""
 
     def done() -> bool:
-        answer = muster(cluster, "decommission", str(broker))
+        answer = muster(cluster, *words)
         assert answer.returncode in (Exit.OK, Exit.UNREACHABLE), (answer.stdout, answer.stderr)
         return answer.returncode == Exit.OK
 
-    wait_until(f"broker {broker} is to leave", done, 30, every=0.5)
+    wait_until(" ".join(words), done, 30, every=0.5)
 
 
 class _Run:
@@ -113,7 +115,7 @@ class _Run:
             self.say(f"broker {broker} has joined")
         self._through(self.form.growing, self.is_level)
         for broker in self.form.newcomers:
-            decommission(self.cluster, broker)
+            command(self.cluster, "decommission", str(broker))
         self.brokers -= set(self.form.newcomers)
         self._through(self.form.shrinking, self.are_gone)
         for broker in self.form.newcomers:
@@ -124,19 +126,26 @@ class _Run:
             self._replace(broker)
 
     def _through(self, steps: Iterable[Step], done: Callable[[], bool]) -> None:
-        """Somebody is killed at each of these steps, then all goes on until it is done."""
+        """Somebody is killed at each of these steps, then all goes on until it is done. While one of them is away the
+        balancer is paused: else a slow machine has nothing left to move when it is back."""
+        logs = self._logs()
         for step in steps:
-            logs = [self.cluster.output, *sorted(self.cluster.folder.glob("replica-*/server.log"))]
-            broker = Logs(logs).await_step(step, STEP_TIMEOUT_S, done)
+            broker = logs.await_step(step, STEP_TIMEOUT_S, done)
             if broker is None:
                 self.say(f"nobody came to: {step.name}")
-                return
+                continue
             self.cluster.kill(broker)
             self.say(f"broker {broker} killed when {step.name}")
             self.killed.append(step.name)
+            command(self.cluster, "balance", "--pause")
             # One that is to leave has left if it was empty when it died.
             self.cluster.start_replica(broker, wait_ready=broker in self.brokers)
+            logs = self._logs()
+            command(self.cluster, "balance", "--resume")
         wait_until("all is where it is to be", done, LEVEL_TIMEOUT_S, every=0.5)
+
+    def _logs(self) -> Logs:
+        return Logs([self.cluster.output, *sorted(self.cluster.folder.glob("replica-*/server.log"))])
 
     def _replace(self, broker: int) -> None:
         folder = folder_of(self.cluster, broker)

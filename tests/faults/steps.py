@@ -67,9 +67,8 @@ class Logs:
             yield from whole
 
     def await_step(self, step: Step, seconds: float, over: Callable[[], bool]) -> int | None:
-        """The broker that comes to this step next. None if nobody did within the time, or before `over`."""
-        for _ in self.lines():
-            pass  # of before
+        """The broker that comes to this step next, since these logs are read. None if nobody did within the time, or
+        before `over`."""
         deadline = time.monotonic() + seconds
         looked = time.monotonic()
         while time.monotonic() < deadline:

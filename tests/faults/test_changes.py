@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import MusterCluster
 from tests.faults import steps
-from tests.faults.changes import SETTINGS, Form, run
+from tests.faults.changes import COPIED, SETTINGS, Form, run
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.quiet, pytest.mark.timeout(900)]
 
@@ -20,13 +20,14 @@ SHORT_FORM = Form((3,), growing=(steps.CHANGES,), shrinking=(steps.COMPLETE,), r
 the short form to the second of the whole one (docs/evidence.md)."""
 WHOLE_FORM = Form((3, 4), growing=steps.ALL, shrinking=steps.ALL, replaced=3, pause_s_max=1.0)
 OFFSETS_PARTITIONS = 8 if WHOLE else 4
+CLUSTER_SETTINGS = {**SETTINGS, **COPIED} if WHOLE else SETTINGS
 SEED = 17
 
 
 def test_clients_notice_nothing_of_a_cluster_that_changes(tmp_path: Path) -> None:
     form = WHOLE_FORM if WHOLE else SHORT_FORM
     with MusterCluster(
-        tmp_path / "cluster", partitions=OFFSETS_PARTITIONS, settings=SETTINGS, room_for=len(form.newcomers)
+        tmp_path / "cluster", partitions=OFFSETS_PARTITIONS, settings=CLUSTER_SETTINGS, room_for=len(form.newcomers)
     ) as cluster:
         result = run(cluster, form, SEED, print)
         print(result)

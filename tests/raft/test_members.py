@@ -9,7 +9,7 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.limits import MEMBERS_MAX
 from muster_coordinator.raft.members import Members, Placed, decode_config, encode_config
-from muster_coordinator.raft.messages import Entry, EntryKind, HardState, Message, MsgType, Refused, Role
+from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, HardState, Message, MsgType, Refused, Role
 from muster_coordinator.raft.quorum import Config
 
 from tests.made_settings import TIMING
@@ -238,7 +238,34 @@ def test_rule_20_a_leader_that_leaves_does_not_count_itself_and_hands_over_when_
     assert core.role is Role.FOLLOWER
     core.advance(LATE)
     core.campaign(LATE)
-    assert {message.type for message in settle(core)} == {MsgType.VOTE_REPLY}
+    told = {(message.type, message.to, message.term) for message in settle(core)}
+    news = {(MsgType.APPEND_REPLY, 3, 2), (MsgType.APPEND_REPLY, 4, 2)}
+    assert told == {(MsgType.VOTE_REPLY, 2, 2), *news}
+
+
+def test_rule_20_everybody_hears_that_an_heir_stands_and_nobody_else_is_told_of_candidates() -> None:
+    """The heir may have told the old leader only. The others would be loyal to a leader that leads no longer, and vote
+    for nobody."""
+    core = leaving()
+    assert sent(core, MsgType.TIMEOUT_NOW) == {2}
+    vote_request(core, sender=3, term=2, last=(9, 1), forced=True)
+    assert MsgType.APPEND_REPLY not in kinds(settle(core)), "another candidate, which tells of itself"
+    other = member(OLD, terms=(1,))
+    append(other, (1, 1), (), sender=3, term=1)
+    other.step(NOW, Message(MsgType.APPEND_REPLY, 3, 1, 2, reject=True))
+    assert (other.term, other.leader, other.vote) == (2, NOBODY, NOBODY)
+    vote_request(other, sender=2, term=2, last=(1, 1), forced=True)
+    assert other.vote == 2, "its vote is free"
+
+
+def test_rule_28_who_hears_of_an_election_and_no_candidate_campaigns_soon_when_one_may_be_dead() -> None:
+    for lost, soon in ((2, True), (7, False)):
+        core = member(OLD, terms=(1,))
+        append(core, (1, 1), (), sender=3, term=1)
+        core.step(NOW, Message(MsgType.APPEND_REPLY, 3, 1, 2, reject=True))
+        assert core.deadline_ms >= NOW + TIMING.election_min_ms, "as long as it may be won"
+        core.peer_lost(NOW, lost)
+        assert (core.deadline_ms <= NOW + 4 * TIMING.heartbeat_ms) is soon, "7 has no vote"
 
 
 def leaving(*, holders: tuple[int, ...] = (2, 3), busy: bool = False) -> RaftCore:

@@ -698,6 +698,15 @@ def test_rule_27_a_transfer_ends_after_an_election_timeout() -> None:
     assert leader.propose(NOW, WORD) == 2
 
 
+def test_rule_27_a_transfer_ends_when_the_link_to_its_target_breaks() -> None:
+    leader = make_leader()
+    leader.transfer(NOW, 2)
+    leader.peer_unreachable(3)
+    assert leader.propose(NOW, WORD) is Refused.TRANSFERRING, "that of another says nothing"
+    leader.peer_unreachable(2)
+    assert leader.propose(NOW, WORD) == 2
+
+
 def test_rule_27_the_target_stands_without_a_pre_vote_and_says_why() -> None:
     core = make_core((1,))
     append(core, (1, 1), ())

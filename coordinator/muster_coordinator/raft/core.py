@@ -135,8 +135,11 @@ class RaftCore(RaftState):
         # of the peer, which is news like any other.
         elif kind == MsgType.PRE_VOTE_REPLY and not message.reject:
             return True
+        heir_stands = kind == MsgType.VOTE and message.sender == self.transfer_target
         # Only a leader sends these, so its sender leads that term; of a candidate nobody knows yet whether it wins.
         become_follower(self, now_ms, message.term, message.sender if kind in FROM_LEADER else NOBODY)
+        if heir_stands:
+            transfer.tell_that_it_stands(self, message.sender)
         return True
 
     def heartbeat(self, now_ms: int, leader: int, term: int, commit: int) -> bool:

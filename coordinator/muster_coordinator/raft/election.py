@@ -173,10 +173,11 @@ def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
 
 def _ballot_lost(state: RaftState, now_ms: int, peer: int) -> None:
     """An election is under way that may fail without `peer`: one of ours which it might have voted in, or its own, with
-    our vote. So it was when a leader died just as it handed over. There is no leader to be loyal to, so the next round
-    comes soon, after a pause in which this one can still be won."""
-    ours = state.role is CANDIDATE and peer in state.electors
-    its = state.role is FOLLOWER and state.leader == NOBODY and state.vote == peer
+    our vote or before it asked for that. So it was when a leader died just as it handed over, or its heir did. There is
+    no leader to be loyal to, so the next round comes soon, after a pause in which this one can still be won."""
+    votes = peer in state.electors
+    ours = state.role is CANDIDATE and votes
+    its = state.role is FOLLOWER and state.leader == NOBODY and (state.vote == peer or (state.vote == NOBODY and votes))
     if (ours or its) and not state.hesitates:
         state.hurried_until_ms = now_ms + state.timing.election_min_ms
         arm_election(state, now_ms)

@@ -50,9 +50,19 @@ def to_an_heir(state: RaftState, now_ms: int) -> bool:
 
 
 def unreachable(state: RaftState, peer: int) -> None:
-    """The link to `peer` broke: an heir may not have been told, or be dead, and the next one is asked."""
-    if state.resigns and state.transfer_target == peer:
+    """The link to `peer` broke: a target may not have been told, or be dead. Who has left asks its next heir, any other
+    leader takes proposals again; a target that campaigns all the same wins or loses as ever."""
+    if state.transfer_target == peer:
         state.transfer_target = NOBODY
+
+
+def tell_that_it_stands(state: RaftState, heir: int) -> None:
+    """The heir asked us for its vote, in the term that we are in now. It may be the last that it did, and nobody else
+    hears of it: they would be loyal to us for an election timeout, and we lead no longer. So they learn the term as a
+    deposed leader does, have no leader in it, and their votes are free."""
+    for peer in state.electors:
+        if peer != heir:
+            state.send(MsgType.APPEND_REPLY, peer, reject=True)
 
 
 def hand_over_when_matched(state: RaftState) -> None:
