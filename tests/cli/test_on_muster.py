@@ -62,6 +62,18 @@ def test_status_names_a_leader_of_every_partition(at):
     assert sum(replica["leaderships"] for replica in document["replicas"]) == len(document["partitions"])
 
 
+def test_features_are_told_and_what_cannot_be_is_refused_in_words(at):
+    """It rises by itself; the rest is judged by the cluster."""
+    told = json.loads(muster("cluster", "features", "-o", "json").out)
+    (level,) = [one for one in told if one["feature"] == "muster.feature.level"]
+    assert 1 <= level["finalized"] <= level["supported_max"]
+    same = str(level["finalized"])
+    tried = muster("cluster", "features", "--upgrade", same, "--dry-run")
+    assert (tried.code, "nothing was changed" in tried.err) == (Exit.OK, True), tried.err
+    beyond = muster("cluster", "features", "--upgrade", str(level["supported_max"] + 1))
+    assert (beyond.code, "supports feature levels up to" in beyond.err) == (Exit.REFUSED, True), beyond.err
+
+
 def test_a_group_is_seen_through_the_death_of_its_coordinator(at):
     assert muster("topic", "create", "mortal", "--partitions", "3").code == Exit.OK
     assert muster("produce", "mortal", stdin="".join(f"v{i}\n" for i in range(50))).code == Exit.OK

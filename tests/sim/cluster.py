@@ -396,6 +396,8 @@ class Cluster:
         """Partitions are moved: a replica stands aside on its way out, and when it comes back. A start of which the
         image says nothing of that yet, or a repeated message of before, has it told as a loss."""
         self.marks: set[str] = set()
+        self.factors = {setup.nodes}
+        """How many replicas a partition may have been placed with."""
         self.harm = Harm(setup.nodes)
         self.replicas = [Replica(self, BrokerId(n)) for n in range(setup.nodes)]
         """Those that form the cluster. Faults strike these."""

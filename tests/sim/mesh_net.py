@@ -122,7 +122,8 @@ class MeshNet(Paths):
             return
         world = self.world
         if self.carry(port.broker, peer) and self.carry(peer, port.broker):
-            world.at(world.now_us + self.delay() + self.delay(), lambda: self._connected(port, peer, attempt))
+            there_and_back_us = self.delay(port.broker, peer) + self.delay(peer, port.broker)
+            world.at(world.now_us + there_and_back_us, lambda: self._connected(port, peer, attempt))
         else:
             world.at(world.now_us + attempt.waits_us, lambda: self.connect(port, peer, attempt))
             attempt.waits_us *= 2
@@ -138,7 +139,7 @@ class MeshNet(Paths):
         far = Socket(self, peer, port.broker, there.loop, there.mesh)
         near.other, far.other = far, near
         self._alive().extend((near, far))
-        near.arrival_us = self.world.now_us + self.delay()
+        near.arrival_us = self.world.now_us + self.delay(port.broker, peer)
         port.loop.call_soon(lambda: port.connected(peer, near, attempt))
         self.world.at(near.arrival_us, lambda: there.loop.call_soon(lambda: there.accepted(far)))
 

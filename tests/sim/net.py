@@ -16,6 +16,7 @@ from muster_coordinator.links.channels import CONTROL, RULES
 from muster_coordinator.ports import PeerSink
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 
+from tests.sim.gray_links import Directions
 from tests.sim.loop import SimLoop, World
 
 
@@ -46,6 +47,7 @@ class SimNet:
         self.refusal = 0.0
         """Chance that a link refuses a message (`PeerNet.send` is False)."""
         self.refused_messages = 0
+        self.gray: Directions = {}
         self.bytes_per_ms: int | None = None
         """What each direction of a link carries; None: bytes cost nothing. A channel with too much unsent refuses."""
         self.replay = 0.0
@@ -194,8 +196,12 @@ class SimNet:
             self.watch(sender.broker, receiver, channel, payload)
         if (sender.broker, receiver) in self._cut or (self.loss and self.world.rand.random() < self.loss):
             return
+        gray = self.gray.get((sender.broker, receiver))
+        if gray is not None and gray.loses(self.world.rand):
+            return
+        delay_us = self.delay_us if gray is None else gray.delay_us or self.delay_us
         key = (sender.broker, channel)
-        arrival = self._gone_us(sender.broker, channel, len(payload), link) + self.world.rand.randint(*self.delay_us)
+        arrival = self._gone_us(sender.broker, channel, len(payload), link) + self.world.rand.randint(*delay_us)
         arrival = max(arrival, link.arrival_us.get(key, 0) + 1)
         link.arrival_us[key] = arrival
         life = link.life

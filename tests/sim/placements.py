@@ -27,7 +27,7 @@ class Placements:
                 self._judge(image)
 
     def _judge(self, image: ClusterImage) -> None:
-        marks, setup = self.cluster.marks, self.cluster.setup
+        marks, setup, factors = self.cluster.marks, self.cluster.setup, self.cluster.factors
         for topic in image.topics.values():
             for index, partition in enumerate(topic.partitions):
                 if not partition.placed:
@@ -35,8 +35,8 @@ class Placements:
                         self._say(f"{topic.name}-{index} was not placed at level {image.feature_level}: {partition}")
                     continue
                 marks.add("a topic was placed")
-                if len({*partition.voters}) != len(partition.voters) or len(partition.members) != setup.nodes:
-                    self._say(f"{topic.name}-{index} has not {setup.nodes} replicas: {partition}")
+                if len({*partition.voters}) != len(partition.voters) or len(partition.members) not in factors:
+                    self._say(f"{topic.name}-{index} has not {sorted(factors)} replicas: {partition}")
                 if partition.preferred != partition.voters[0]:
                     self._say(f"{topic.name}-{index} prefers {partition.preferred}: {partition}")
                 if partition.move is None:

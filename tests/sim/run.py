@@ -7,6 +7,7 @@ client frame, disk operation, start, end and fault, so two runs with equal hashe
 import hashlib
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
@@ -26,6 +27,8 @@ from tests.sim.churn_run import Churn
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
+from tests.sim.gray_links import GrayLinks
+from tests.sim.growth import Growth
 from tests.sim.history import Violation
 from tests.sim.logs import cleaned_here, compare_cleaned, compare_logs, damaged_logs
 from tests.sim.members import GroupPlan, Member
@@ -110,7 +113,18 @@ class Run:
         self.observers = Observers(self.cluster, plan.seed)
         self.placements = Placements(self.cluster)
         self.moves = Moves(self.cluster, plan.seed)
+        self.growth = Growth(self.cluster, plan.seed)
+        self.gray_links = self._gray_links()
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
+
+    def _gray_links(self) -> GrayLinks:
+        cluster, world = self.cluster, self.cluster.world
+
+        def after(ms: int, call: Callable[[], None]) -> None:
+            world.at(world.now_us + ms * 1_000, call)
+
+        brokers = [replica.broker for replica in cluster.replicas]
+        return GrayLinks(self.plan.seed, brokers, cluster.net.gray, after, cluster.marks.add)
 
     def _trace(self, what: str, data: bytes) -> None:
         self.digest.update(b"%d %b %b" % (self.cluster.world.now_us, what.encode(), data))
@@ -165,6 +179,8 @@ class Run:
         self.nemesis.arm()
         self.observers.arm()
         self.moves.arm()
+        self.growth.arm()
+        self.gray_links.arm()
         self._pass(self.plan.storm_ms)
         if not self.cluster.violations:
             self._settle()
@@ -205,7 +221,8 @@ class Run:
     def _settle(self) -> None:
         self.nemesis.heal()
         self.observers.heal()
-        self.moves.over = True
+        self.moves.over = self.growth.over = True
+        self.gray_links.heal()
         healed_us = self.cluster.world.now_us
         for member in self.members:
             member.quiet = True

@@ -18,6 +18,7 @@ from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.runtime import limits
 
+from tests.sim.gray_links import Directions
 from tests.sim.loop import SimLoop, World
 
 SPLIT_CHANCE = 0.04
@@ -37,6 +38,7 @@ class Paths:
         self.delay_us = delay_us
         self.loss = 0.0
         """Chance that a segment is lost."""
+        self.gray: Directions = {}
         self.bytes_per_ms: int | None = None
         """What each direction of a connection carries; None: bytes cost nothing."""
         self.cuts: set[tuple[int, int]] = set()
@@ -49,10 +51,14 @@ class Paths:
 
     def carry(self, sender: int, receiver: int) -> bool:
         """As `lead`, for one segment: it may get lost."""
-        return self.lead(sender, receiver) and not (self.loss and self.world.rand.random() < self.loss)
+        if not self.lead(sender, receiver) or (self.loss and self.world.rand.random() < self.loss):
+            return False
+        gray = self.gray.get((sender, receiver))
+        return gray is None or not gray.loses(self.world.rand)
 
-    def delay(self) -> int:
-        return self.world.rand.randint(*self.delay_us)
+    def delay(self, sender: int, receiver: int) -> int:
+        gray = self.gray.get((sender, receiver))
+        return self.world.rand.randint(*(self.delay_us if gray is None else gray.delay_us or self.delay_us))
 
 
 class _Stall:
@@ -160,7 +166,7 @@ class Socket:
         if paths.bytes_per_ms is not None and data:
             gone_us = max(now_us, self._busy_us) + len(data) * 1_000 // paths.bytes_per_ms
             self._busy_us = gone_us
-        self.arrival_us = max(gone_us + paths.delay(), self.arrival_us + 1)
+        self.arrival_us = max(gone_us + paths.delay(self.owner, self.peer), self.arrival_us + 1)
         other = self.other
         paths.world.at(self.arrival_us, lambda: other._arrive(data))
 
@@ -225,7 +231,7 @@ class Socket:
         if not self.open:
             if data is not None and self._paths.lead(self.owner, self.peer) and self.owner not in self._paths.dark:
                 world = self._paths.world
-                world.at(world.now_us + self._paths.delay(), self.other._end)
+                world.at(world.now_us + self._paths.delay(self.owner, self.peer), self.other._end)
         elif data is None:
             self.loop.call_soon(self._over)
         else:

@@ -8,6 +8,7 @@ from muster_coordinator.cli import (
     cluster,
     controller_voters,
     dev_brokers,
+    features,
     groups,
     quotas,
     replace_replica,
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
     balance.register(cluster.app)
     controller_voters.register(cluster.app)
     replication_factor.register(cluster.app)
+    features.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
     app.command("produce")(needing("cli")(produce))
     app.command("consume")(needing("cli")(consume))
