@@ -87,7 +87,7 @@ def _asked(side: KafkaSide, admin: Untyped, level: int, kind: int, dry_run: bool
         if code and kind_of_error.retriable:
             raise kind_of_error(message or "")
         if code:
-            return message or kind_of_error.__name__
+            return str(message or kind_of_error.__name__)
     return ""
 
 
