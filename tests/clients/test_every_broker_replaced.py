@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.slow_link import Budget, SlowLink
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
-from tests.faults.changes import decommission
+from tests.faults.changes import command
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.timeout(400)]
 
@@ -73,7 +73,7 @@ def test_who_goes_on_when_all_brokers_that_it_knew_are_gone(tmp_path: Path) -> N
         for broker in NEW:
             cluster.add_replica(broker)
         for broker in OLD:
-            decommission(cluster, broker)
+            command(cluster, "decommission", str(broker))
 
         def left() -> bool:
             return {one["broker"] for one in cluster.status(NEW[0])["brokers"]} == set(NEW)

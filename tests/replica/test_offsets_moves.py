@@ -209,6 +209,7 @@ def test_a_founder_that_was_let_go_does_not_begin_the_group_anew_at_a_start() ->
     # A folder that is still there is taken up again, suspended, and removed again: nothing of it may be left.
     for broker in FOUNDERS:
         cluster.world.run_until("its files are gone", lambda b=broker: not moving.traces(cluster, b, GROUP))
+        cluster.disks[broker].write_back()
     cluster.world.run_for(1_000)
     for broker in FOUNDERS:
         cluster.kill(broker)

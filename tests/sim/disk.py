@@ -190,6 +190,12 @@ class SimDisk:
             self.mkdir(_folder(path))  # a file that came back after `rmtree` brings its folder along
         self.boots += 1
 
+    def write_back(self) -> None:
+        """What an operating system does in its own time: names that were made and removed are so for good."""
+        for _, path, inode in self._pending:
+            self._name(self._durable_names, path, inode)
+        self._pending.clear()
+
     def durable_copy(self) -> "SimDisk":
         """Another disk that holds only what is certain to survive a power loss at this instant."""
         copy = SimDisk()
