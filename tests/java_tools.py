@@ -10,6 +10,7 @@ classes, so those are kept in the JVM's own archive of shared classes (JEP 350),
 that finds none has one made beside the tests, and nobody waits for it: a JVM without one is only slower.
 """
 
+import atexit
 import fcntl
 import hashlib
 import os
@@ -99,16 +100,17 @@ def _archive_for(java: str, class_path: str) -> Path | None:
     if archive.exists():
         return archive if archive.stat().st_size else None
     if not _archivists:
-        _archivists.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.java_tools"],
-                cwd=CACHE.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        archivist = subprocess.Popen(
+            [sys.executable, "-m", "tests.java_tools"],
+            cwd=CACHE.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
+        _archivists.append(archivist)
+        # It may outlive us: it has ended as far as we are concerned, or Python warns of it when we end.
+        atexit.register(setattr, archivist, "returncode", 0)
     return None
 
 
