@@ -16,8 +16,9 @@ from tests.clients.server import Server
 from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
-START_MS = int(time.time() * 1_000) + 60_000
-"""Ahead of the clock: a segment that begins with a marker, whose time is the server's, is then ended by a record."""
+AHEAD_MS = 600_000
+"""Records are ahead of the clock: a segment that begins with a marker, whose time is the server's, is then ended by a
+record."""
 KEYS = 5
 ROUNDS = 60
 READ_S = 60
@@ -101,6 +102,7 @@ def cleaned_topic(server: Server) -> tuple[str, Read, int]:
     transactional = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": topic})
     transactional.init_transactions(60)
     written: Read = []
+    start_ms = int(time.time() * 1_000) + AHEAD_MS
     for n in range(ROUNDS):
         taken: Read = []
 
@@ -116,7 +118,7 @@ def cleaned_topic(server: Server) -> tuple[str, Read, int]:
             if (n + key) % 7 == 3:
                 continue
             value = b"value %d of %d" % (n, key)
-            at_ms = START_MS + n * 250
+            at_ms = start_ms + n * 250
             producer.produce(topic, value, b"key-%d" % key, 0, on_delivery=told, timestamp=at_ms)
         assert producer.flush(30) == 0
         if within and n % 12 == 2:
