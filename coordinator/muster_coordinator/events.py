@@ -233,7 +233,7 @@ TRANSFER_ABORTED = EventKind(
     Room.RAFT,
     Level.WARNING,
     ("raft_group", "partition", "term", "target"),
-    "`target` did not take over within an election timeout; this replica continues to lead.",
+    "`target` did not take over within an election timeout, or its link broke; this replica continues to lead.",
 )
 STATE_LOST = EventKind(
     "state lost",

@@ -234,9 +234,8 @@ class Host:
         """A trusted peer's link is new: messages sent before may be lost."""
         self.peers[peer] = member
         self.heartbeats.peer_up(peer, member)
-        for group in self.heartbeats.led().values():
-            group.core.peer_unreachable(member)
-            self.touch(self.groups[group.number])
+        for group in tuple(self.heartbeats.led().values()):
+            self.groups[group.number].peer_unreachable(member, lost=False)
         self._gossip(self.leaders.table(), (peer,))
 
     def peer_down(self, peer: BrokerId) -> None:
@@ -247,10 +246,8 @@ class Host:
         self.leaders.broker_gone(peer)
         if member is None:
             return
-        now_ms = self.now_ms()
-        for group in self.groups.values():
-            group.core.peer_lost(now_ms, member)
-            self.touch(group)
+        for group in tuple(self.groups.values()):
+            group.peer_unreachable(member, lost=True)
 
     def raft_payload(self, peer: BrokerId, payload: bytes) -> None:
         """A trusted peer's Raft messages."""

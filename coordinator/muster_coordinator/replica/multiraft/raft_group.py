@@ -365,9 +365,25 @@ class RaftGroup:
         if self.transferring and self.core.transfer_target != target:  # to an heir: this replica has left the group
             self.tell(TRANSFER_STARTED, term=self.core.term, target=int(broker_of(self.core.transfer_target)))
         if target >= 0 and not self.transferring:
-            if self.leads:
-                self.tell(TRANSFER_ABORTED, term=self.core.term, target=broker_of(target))
-            self.machine.moved()  # the transfer was aborted, or leadership lost: wake the requests that wait for it
+            self._transfer_over(target)
+
+    def _transfer_over(self, target: int) -> None:
+        """It was aborted, or leadership lost: wake the requests that wait for it."""
+        if self.leads:
+            self.tell(TRANSFER_ABORTED, term=self.core.term, target=broker_of(target))
+        self.machine.moved()
+
+    def peer_unreachable(self, peer: MemberNo, *, lost: bool) -> None:
+        """The link to `peer` broke; `lost`: and did not come back (`RaftCore.peer_lost`). A transfer to it is over, but
+        for one of a leader that has left, which asks its next heir."""
+        target = self.core.transfer_target
+        if lost:
+            self.core.peer_lost(self._host.now_ms(), peer)
+        else:
+            self.core.peer_unreachable(peer)
+        self._host.touch(self)
+        if target >= 0 and not self.transferring and not self.core.resigns:
+            self._transfer_over(target)
 
     def campaign(self) -> None:
         self.core.campaign(self._host.now_ms())
