@@ -34,6 +34,19 @@ class Mutant(NamedTuple):
     """Producers and readers are what notices it."""
     churn: bool = False
     """So are clients of a topic that is deleted and created again."""
+    transactions: bool = False
+    """Transactional clients notice it."""
+    compaction: bool = False
+    """It is noticed by what cleaning leaves of a compacted topic."""
+
+    def clients(self) -> dict[str, bool]:
+        """Who is there beside what a seed draws, as `sim.plan.draw` takes it."""
+        return {
+            "topics": self.topics,
+            "churn": self.churn,
+            "transactions": self.transactions,
+            "compaction": self.compaction,
+        }
 
     def order(self, count: int) -> list[int]:
         """So many seeds as they are tried."""
@@ -319,6 +332,101 @@ MUTANTS = (
         kinds=("slow-links", "power"),
         by=("link",),
         first=22,
+    ),
+    Mutant(
+        "a marker leaves before its decision is durable",
+        (
+            Patch(
+                "transactions.coordinator",
+                "        self._append(now, flight, ((key, value),))\n",
+                "        self._append(now, flight, ((key, value),))\n"
+                "        if change.transaction.state in PREPARED:\n"
+                "            self._send_markers(now, transactional_id, change.transaction)\n",
+            ),
+        ),
+        kinds=("slow-disk", "stalled-thread", "isolate"),
+        by=("E5",),
+        seeds=6,
+        transactions=True,
+    ),
+    Mutant(
+        "the last stable offset ignores open transactions",
+        (
+            Patch(
+                "topics.partition",
+                "        return self._next if first_open == NO_OFFSET else max(first_open, self._log_start)\n",
+                "        return max(self._next, first_open)\n",
+            ),
+        ),
+        kinds=(),
+        by=("D7",),
+        seeds=6,
+        transactions=True,
+    ),
+    Mutant(
+        "a producer is fenced by its id only",
+        (
+            Patch(
+                "transactions.adding",
+                "    if known.producer_epoch != request.producer_epoch:\n        return Code.PRODUCER_FENCED\n",
+                "",
+            ),
+            Patch(
+                "transactions.ending",
+                "        mine, again = known.producer_epoch == request.producer_epoch, False\n",
+                "        mine, again = True, False\n",
+            ),
+        ),
+        kinds=(),
+        by=("E1", "E3"),
+        seeds=6,
+        first=2,
+        transactions=True,
+    ),
+    Mutant(
+        "a pending offset is shown early",
+        (
+            Patch(
+                "groups.log.replay",
+                "            row = _row(value, record.offset + shift)\n",
+                "            row = _row(value, record.offset + shift)\n"
+                "            state.offsets.put(group, topic, partition, row)\n",
+            ),
+        ),
+        kinds=(),
+        by=("E2", "E4"),
+        seeds=6,
+        transactions=True,
+    ),
+    Mutant(
+        "a tombstone goes before its time",
+        (
+            Patch(
+                "topics.cleaning.batches",
+                "    passed = horizon_ms is not None and horizon_ms <= keeps.now_ms\n",
+                "    passed = horizon_ms is not None\n",
+            ),
+        ),
+        kinds=(),
+        by=("C3",),
+        seeds=6,
+        compaction=True,
+    ),
+    Mutant(
+        "cleaning goes past the last stable offset",
+        (
+            Patch(
+                "topics.cleaning.plan",
+                "        if segment.next_offset > stable_offset or (dirty and young):\n",
+                "        if dirty and young:\n",
+            ),
+        ),
+        kinds=(),
+        by=("C1", "C4"),
+        seeds=6,
+        first=1,
+        transactions=True,
+        compaction=True,
     ),
 )
 

@@ -10,7 +10,7 @@ from tests.sim.run import run
 def try_seeds(mutant: Mutant, seeds: int, *, sound: bool = False) -> int:
     """0: noticed. `sound`: nothing is broken, and 0 says that nothing was noticed. It says which, in a line."""
     for tried, number in enumerate(mutant.order(seeds), 1):
-        result = run(draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics, churn=mutant.churn))
+        result = run(draw(f"mutant-{number}", kinds=mutant.kinds, **mutant.clients()))
         if not result.failed:
             continue
         first = result.violations[0]

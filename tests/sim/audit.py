@@ -36,10 +36,12 @@ class _Group:
 
 class Audit:
     """Over all partitions of a run: `partition` for each, then `finish`. `partial`: a group of whose commits some rows
-    may be refused alone, since their topics come and go."""
+    may be refused alone, since their topics come and go. `apart`: groups whose commits are judged elsewhere, since they
+    belong to transactions."""
 
-    def __init__(self, history: History, *, partial: str = "") -> None:
+    def __init__(self, history: History, *, partial: str = "", apart: frozenset[str] = frozenset()) -> None:
         self.found: list[Violation] = []
+        self._apart = apart
         self._partial = partial
         self._ops: dict[str, Op] = {}
         self._batches: dict[str, int] = {}
@@ -67,7 +69,7 @@ class Audit:
             if header.leader_epoch < epoch:
                 self._say("R1", f"epoch {header.leader_epoch} after {epoch} at offset {next_offset}")
             next_offset, epoch = header.next_offset, header.leader_epoch
-            for record in iter_records(batch):
+            for record in () if header.is_control else iter_records(batch):
                 assert record.key is not None
                 self._record(record.key, record.value)
 
@@ -75,7 +77,7 @@ class Audit:
         key = decode_key(raw)
         match key:
             case OffsetCommitKey():
-                if value is not None:
+                if value is not None and key.group not in self._apart:
                     self._commit(key, value)
             case GroupMetadataKey():
                 if value is None:

@@ -138,15 +138,15 @@ class Client:
             raise Stopped
         return answer
 
-    def coordinator(self, group: str) -> Steps:
-        """A connection to whoever is said to coordinate `group`."""
+    def coordinator(self, group: str, kind: int = 0) -> Steps:
+        """A connection to whoever is said to coordinate `group`; of `kind` 1 it is a transactional id."""
         backoff_ms = 20
         while True:
             if self.line is not None and self.line.open:
                 return self.line
             line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             found: Found | None = yield from self.ask(
-                line, frames.FIND, group, None, self.dialect.find(group), timeout_ms=700
+                line, frames.FIND, group, None, self.dialect.find(group, kind), timeout_ms=700
             )
             line.close()
             if found is not None and found.error == 0:

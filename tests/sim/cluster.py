@@ -71,6 +71,7 @@ START_MS = 20
 """From the process' start to its first action."""
 
 
+TRANSACTION_PARTITIONS = 2
 SMALL = {"wal_file_bytes": 256 * KIB}
 """Files are zero-written ahead, and held in memory here: the default is 200 MB a replica."""
 
@@ -115,7 +116,8 @@ class Life:
         self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed, self._told)
-        self.dispatcher = Dispatcher(self.node, api_settings(topics_mode=setup.topics_mode), verifier=self.node)
+        api = api_settings(topics_mode=setup.topics_mode, transaction_partitions=TRANSACTION_PARTITIONS)
+        self.dispatcher = Dispatcher(self.node, api, verifier=self.node)
         self.drain = Drain(self.node)
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
@@ -131,6 +133,8 @@ class Life:
 
     def _told(self, event: Event) -> None:
         check_event(event)
+        for call in self.cluster.on_event:
+            call(self, event)
         if event.kind is DISK_FULL:
             self.cluster.marks.add("a full disk was noticed")
         elif event.kind is DISK_HAS_ROOM:
@@ -410,6 +414,7 @@ class Cluster:
         self.on_started: list[Callable[[Replica], None]] = []
         self.on_ended: list[Callable[[Replica, bool], None]] = []
         self.on_answered: list[Callable[[Op], None]] = []
+        self.on_event: list[Callable[[Life, Event], None]] = []
 
     def trace(self, what: str, data: bytes) -> None:
         if self.world.tracer is not None:

@@ -177,10 +177,11 @@ class Dialect:
         out.end()
         return Request(api, self.versions[api], out.flexible, b"".join(out.parts), read)
 
-    def find(self, group: str) -> Request:
+    def find(self, key: str, kind: int = 0) -> Request:
+        """`kind`: 0 for a group, 1 for a transactional id."""
         out = Out(self.new)
-        out.string(group)
-        out.i8(0)
+        out.string(key)
+        out.i8(kind)
         return self._request(FIND, out, _read_found)
 
     def join(
@@ -298,7 +299,7 @@ class Dialect:
             out.end()
         if self.new:
             out.i8(0)
-        return self._request(FETCH, out, _read_fetched)
+        return self._request(FETCH, out, read_fetched)
 
 
 class Found(NamedTuple):
@@ -409,7 +410,7 @@ def _read_committed(source: In) -> dict[tuple[str, int], int]:
     return found
 
 
-def _read_fetched(source: In) -> Fetched:
+def read_fetched(source: In) -> Fetched:
     source.i32()
     found = {}
     for _ in range(source.count()):

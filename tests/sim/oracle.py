@@ -43,6 +43,8 @@ class Oracle:
         """group -> (term, applied, by whom)"""
         self.on_applied: list[Callable[[Replica, int], None]] = []
         """Called as call(replica, group) after a replica applied an entry."""
+        self.on_entry: list[Callable[[Replica, int, Entry], None]] = []
+        """Called as call(replica, group, entry) then."""
         self._told_to_transfer: set[tuple[int, int]] = set()
         """(replica, group) that somebody outside told to: a drain, a fault."""
         self._rand = random.Random(f"{cluster.setup.seed}/oracle")
@@ -163,6 +165,8 @@ class Oracle:
             result = inner(entry)
             for call in self.on_applied:
                 call(replica, group.number)
+            for look in self.on_entry:
+                look(replica, group.number, entry)
             return result
 
         setattr(group.machine, "apply", apply)  # noqa: B010

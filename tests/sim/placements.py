@@ -6,10 +6,13 @@ knew of that, a placed partition has as many replicas as were asked for, on dist
 
 from collections.abc import Mapping
 
-from muster_coordinator.controller.image import ClusterImage, Topic
+from muster_coordinator.controller.image import TRANSACTIONS_TOPIC, ClusterImage, Topic
 
 from tests.sim.cluster import Cluster
 from tests.sim.history import Violation
+
+FACTOR = 3
+"""`default.replication.factor`, which the transaction log is made with."""
 
 
 class Placements:
@@ -35,8 +38,10 @@ class Placements:
                         self._say(f"{topic.name}-{index} was not placed at level {image.feature_level}: {partition}")
                     continue
                 marks.add("a topic was placed")
-                if len({*partition.voters}) != len(partition.voters) or len(partition.members) not in factors:
-                    self._say(f"{topic.name}-{index} has not {sorted(factors)} replicas: {partition}")
+                grown = factors - {setup.nodes}
+                wanted = {FACTOR, *grown} if topic.name == TRANSACTIONS_TOPIC else factors
+                if len({*partition.voters}) != len(partition.voters) or len(partition.members) not in wanted:
+                    self._say(f"{topic.name}-{index} has not {sorted(wanted)} replicas: {partition}")
                 if partition.preferred != partition.voters[0]:
                     self._say(f"{topic.name}-{index} prefers {partition.preferred}: {partition}")
                 if partition.move is None:

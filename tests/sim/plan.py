@@ -29,6 +29,13 @@ OBSERVERS_SHARE = 0.3
 """Of all seeds: in these somebody has lost disks replaced, in the others those replicas stay out."""
 RACKS = ((), ("a", "b", "c"), ("a", "b"), ("a", "", "b", "b"))
 """Of the brokers; what is short is dealt from its beginning again."""
+TRANSACTIONS_SHARE = 0.5
+COMPACTION_SHARE = 0.4
+"""Of the seeds with topics."""
+COMPACTING = {"cleaner_backoff_ms": 300, "segment_flush_ms": 200}
+DAYS_MS = 10 * 86_400_000
+STAGES = ("decided", "some markers", "all markers", "epoch")
+"""Where coordinators die (`transaction_watch`)."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
 CLEANING_SHARE = 0.25
@@ -60,6 +67,45 @@ class Fault(NamedTuple):
     """How long it lasts."""
     amount: int
     """Boundaries, milliseconds of a clock step, per mille of lost or repeated messages (`nemesis`)."""
+
+
+class SeatPlan(NamedTuple):
+    """One transactional id."""
+
+    name: str
+    timeout_ms: int
+    second: bool
+    """Transaction version 2."""
+    copies: int | None
+    """This partition of the topic that producers write to; None: it makes up its records."""
+    keys: int = 0
+    """It writes records with so many keys to the compacted topic."""
+
+
+class Death(NamedTuple):
+    """A coordinator ends at the next boundaries after something of a transaction was applied."""
+
+    at_ms: int
+    """Not before."""
+    stage: str
+    boundaries: int
+    power: bool
+
+
+class TransactionPlan(NamedTuple):
+    """Transactional clients of one topic."""
+
+    partitions: int
+    seats: tuple[SeatPlan, ...]
+    deaths: tuple[Death, ...]
+
+
+class CompactionPlan(NamedTuple):
+    """A compacted topic."""
+
+    keys: int
+    delete_retention_ms: int
+    """Of tombstones; above 0: longer than any run, whatever the clocks do."""
 
 
 class Crew(NamedTuple):
@@ -96,6 +142,8 @@ class Plan:
     """One more topic is deleted, created again and altered all the time."""
     replaces: bool = False
     """Lost disks are replaced."""
+    transactions: TransactionPlan | None = None
+    compaction: CompactionPlan | None = None
     extras: dict[str, Any] = field(default_factory=dict)
 
     def only(self, faults: list[int]) -> "Plan":
@@ -110,19 +158,26 @@ def draw(
     storm_ms: int | None = None,
     topics: bool = False,
     churn: bool = False,
+    transactions: bool = False,
+    compaction: bool = False,
 ) -> Plan:
     """The plan of a seed. `kinds`: aim it at these faults. `topics`: with producers and readers, whatever it draws;
-    `churn`: and with a topic that comes and goes."""
+    `churn`: and with a topic that comes and goes; `transactions`: and with transactional clients; `compaction`: and
+    with a compacted topic."""
     name = str(seed)
     setup_rand = random.Random(f"{name}/setup")
     setup = _setup(name, setup_rand)
-    if topics or churn:
+    if topics or churn or transactions or compaction:
         setup = replace(setup, topics_mode=TopicsMode.EMBEDDED)
     setup = replace(setup, mesh=random.Random(f"{name}/links").random() < MESH_SHARE)
     embedded = setup.topics_mode is TopicsMode.EMBEDDED
     churn = churn or (embedded and kinds is None and random.Random(f"{name}/churn").random() < CHURN_SHARE)
     if churn:
         node = {**setup.node, "topic_configs": SERVER_CONFIGS, "retention_check_ms": RETENTION_CHECK_MS}
+        setup = replace(setup, node=node)
+    compacted = _compaction(name) if embedded and (compaction or _draws(name, "compaction", COMPACTION_SHARE)) else None
+    if compacted is not None:
+        node = {**setup.node, "topic_configs": SERVER_CONFIGS, **COMPACTING}
         setup = replace(setup, node=node)
     joining = random.Random(f"{name}/observers")
     if joining.random() < OBSERVERS_SHARE:
@@ -141,6 +196,7 @@ def draw(
     data_partitions = work_rand.randint(1, 2) if embedded else 0
     fault_rand = random.Random(f"{name}/faults")
     length_ms = storm_ms or fault_rand.choice((8_000, 12_000, 12_000, 18_000))
+    transacts = embedded and (transactions or _draws(name, "transactions", TRANSACTIONS_SHARE))
     return Plan(
         seed=name,
         setup=setup,
@@ -150,7 +206,44 @@ def draw(
         storm_ms=length_ms,
         churn=churn,
         replaces=replaces,
+        transactions=_transactions(name, data_partitions, length_ms, compacted) if transacts else None,
+        compaction=compacted,
     )
+
+
+def _draws(name: str, what: str, share: float) -> bool:
+    """By a stream of its own, which leaves all others as they were. Numbered seeds only: mutants say what they want."""
+    return name.isdecimal() and random.Random(f"{name}/{what}").random() < share
+
+
+def _compaction(name: str) -> CompactionPlan:
+    rand = random.Random(f"{name}/compacted")
+    return CompactionPlan(rand.choice((3, 12)), rand.choice((0, DAYS_MS)))
+
+
+def _transactions(name: str, data_partitions: int, length_ms: int, compacted: CompactionPlan | None) -> TransactionPlan:
+    rand = random.Random(f"{name}/transacting")
+    seats = [
+        SeatPlan(f"writer-{n}", rand.choice((1_000, 2_500, 5_000)), rand.random() < 0.5, None)
+        for n in range(rand.randint(1, 2))
+    ]
+    if rand.random() < 0.7:
+        copies = rand.randrange(data_partitions)
+        seats.append(SeatPlan("copier", rand.choice((1_000, 2_500, 5_000)), rand.random() < 0.5, copies))
+    if compacted is not None:
+        timeout_ms = rand.choice((1_000, 2_500))
+        seats.append(SeatPlan("keyed-writer", timeout_ms, rand.random() < 0.5, None, compacted.keys))
+    drawn = [
+        Death(rand.randint(1_500, length_ms), rand.choice(STAGES), rand.randint(0, 2), rand.random() < 0.5)
+        for _ in range(rand.randint(0, 3))
+    ]
+    deaths = tuple(_soon(death) if death.stage == "epoch" else death for death in drawn)
+    return TransactionPlan(rand.randint(2, 3), tuple(seats), deaths)
+
+
+def _soon(death: Death) -> Death:
+    """Epochs are raised seldom, and are told at the next boundary but one: who comes later has nothing to end."""
+    return death._replace(at_ms=death.at_ms // 4, boundaries=death.boundaries // 2)
 
 
 def _setup(seed: str, rand: random.Random) -> Setup:

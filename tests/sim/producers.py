@@ -37,15 +37,18 @@ class Sent(NamedTuple):
 class TopicMaker(Client):
     """Creates the topics that the others use."""
 
-    def __init__(self, cluster: Cluster, topics: dict[str, int]) -> None:
+    def __init__(
+        self, cluster: Cluster, topics: dict[str, int], configs: dict[str, tuple[tuple[str, str], ...]] | None = None
+    ) -> None:
         super().__init__(cluster, "topic-maker")
         self.topics = topics
+        self.configs = configs or {}
 
     def steps(self) -> Steps:
         left = dict(self.topics)
         while left:
             line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
-            request = topic_frames.create_topics(list(left.items()), len(self.cluster.replicas))
+            request = topic_frames.create_topics(list(left.items()), len(self.cluster.replicas), self.configs)
             errors = yield from self.ask(line, topic_frames.CREATE_TOPICS, "", None, request, timeout_ms=6_000)
             line.close()
             for name, error in (errors or {}).items():

@@ -27,6 +27,7 @@ from tests.sim.churn_run import Churn
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
+from tests.sim.compaction import Compaction, check_stable
 from tests.sim.gray_links import GrayLinks
 from tests.sim.growth import Growth
 from tests.sim.history import Violation
@@ -42,6 +43,8 @@ from tests.sim.placements import Placements
 from tests.sim.plan import Crew, Plan
 from tests.sim.producers import DATA, Producer, TopicMaker, TopicReader, check_topics
 from tests.sim.replacements import REPLACED_MS_MAX
+from tests.sim.transaction_run import ENDED_MS_MAX, Transactions
+from tests.sim.transactors import COMPACTED, OUTPUT, Seat
 
 LOOK_MS = 250
 STABLE_MS_MAX = 15_000
@@ -93,6 +96,7 @@ class Run:
         self.digest = hashlib.blake2b(digest_size=16)
         self.cluster.world.tracer = self._trace
         self.oracle = Oracle(self.cluster)
+        self.cluster.on_event.append(check_stable)
         self.committers: list[Committer] = []
         self.members: list[Member] = []
         for crew in plan.crews:
@@ -101,14 +105,25 @@ class Run:
         self.pipelines: list[Pipeline] = []
         self.topic_readers: list[TopicReader] = []
         self.edge_readers: list[EdgeReader] = []
+        self.compaction = (
+            Compaction(self.cluster, self.oracle, plan.compaction) if plan.compaction is not None else None
+        )
+        compacting = [] if self.compaction is None else self.compaction.clients
         if plan.data_partitions:
             self._topics()
         self.churn = Churn(self.cluster, self.oracle) if plan.churn else None
         churning = [] if self.churn is None else self.churn.clients
-        self.of_topics = [*self.producers, *self.pipelines, *self.topic_readers, *self.edge_readers, *churning]
+        self.transactions = (
+            Transactions(self.cluster, self.oracle, plan.transactions) if plan.transactions is not None else None
+        )
+        transacting = [] if self.transactions is None else self.transactions.clients
+        self.of_topics = [
+            *self.producers, *self.pipelines, *self.topic_readers, *self.edge_readers,
+            *churning, *transacting, *compacting,
+        ]  # fmt: skip
         if self.churn is not None:
             self.committers += self.churn.committers
-        self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
+        self.clients: list[Client | Seat] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
         self.observers = Observers(self.cluster, plan.seed)
         self.placements = Placements(self.cluster)
@@ -136,7 +151,12 @@ class Run:
             topics[f"t-{crew.name}"] = max(1, crew.keys)
             if crew.plan is not None:
                 topics[crew.plan.topic] = crew.plan.partitions
-        TopicMaker(self.cluster, topics).start()
+        if self.plan.transactions is not None:
+            topics[OUTPUT] = self.plan.transactions.partitions
+        configs = {}
+        if self.compaction is not None:
+            topics[COMPACTED], configs[COMPACTED] = 1, self.compaction.configs()
+        TopicMaker(self.cluster, topics, configs).start()
         for partition in range(self.plan.data_partitions):
             for number in range(2):
                 name = f"data-{partition}/p{number}"
@@ -228,6 +248,8 @@ class Run:
             member.quiet = True
         if self.churn is not None:
             self.churn.admin.quiet = True
+        if self.transactions is not None:
+            self.transactions.calm()
         longest_ms = max((plan.rebalance_ms for plan in self.plans.values()), default=0)
         limit_ms = STABLE_MS_MAX + 2 * longest_ms
         self._wait(lambda: self._unstable(healed_us), lambda: not self._unstable(healed_us), limit_ms)
@@ -243,6 +265,9 @@ class Run:
             lambda: all(client.done for client in self.clients),
             limit_ms + 10_000,
         )
+        if self.transactions is not None:
+            watch = self.transactions.watch
+            self._wait(watch.unfinished, lambda: not watch.unfinished(), ENDED_MS_MAX)
         readers = self._readers()
         for reader in readers:
             reader.start()
@@ -313,11 +338,16 @@ class Run:
             found += check_topics(cluster, [*self.producers, *self.pipelines], self.topic_readers)
         if self.churn is not None:
             found += self.churn.judge()
+        if self.transactions is not None:
+            found += self.transactions.judge(() if self.compaction is None else self.compaction.truth())
+        if self.compaction is not None:
+            found += self.compaction.judge()
 
     def _judge_logs(self) -> list[Violation]:
         """The offsets logs. Of one that was cleaned not all is there that the audit asks for."""
         cluster, found = self.cluster, []
-        audit = Audit(cluster.history, partial=CHURN_GROUP)
+        apart = frozenset() if self.transactions is None else self.transactions.groups
+        audit = Audit(cluster.history, partial=CHURN_GROUP, apart=apart)
         whole = True
         for partition in range(cluster.setup.partitions):
             number = GroupNo(FIRST_OFFSETS_GROUP + partition)

@@ -53,7 +53,7 @@ def test_the_mutant_is_killed_and_the_product_survives_the_same_seeds(mutant: Mu
     assert code == 0, said
     tried = max(int(number) for number in re.findall(r"noticed by seed \d+, (\d+) tried", said))
     for number in mutant.order(tried):  # here, where nothing is broken: a process of its own is a second of imports
-        plan = draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics, churn=mutant.churn)
+        plan = draw(f"mutant-{number}", kinds=mutant.kinds, **mutant.clients())
         assert run(plan).violations == [], f"the sound product fails seed {number}"
 
 

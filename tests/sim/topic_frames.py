@@ -1,7 +1,7 @@
 """Frames of clients of topics, plain types only: CreateTopics 2, Metadata 4, InitProducerId 1, Produce 7, Fetch 4,
 ListOffsets 1."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tests.sim.frames import FETCH_LOG, In, Out, Request
@@ -13,8 +13,10 @@ def _request(api: int, version: int, out: Out, read) -> Request:  # type: ignore
     return Request(api, version, False, b"".join(out.parts), read)
 
 
-def create_topics(topics: Sequence[tuple[str, int]], replicas: int) -> Request:
-    """(name, partitions) each; the answer is name -> error."""
+def create_topics(
+    topics: Sequence[tuple[str, int]], replicas: int, configs: Mapping[str, Sequence[tuple[str, str]]] | None = None
+) -> Request:
+    """(name, partitions) each, `configs` by name; the answer is name -> error."""
     out = Out(False)
     out.count(len(topics))
     for name, partitions in topics:
@@ -22,7 +24,11 @@ def create_topics(topics: Sequence[tuple[str, int]], replicas: int) -> Request:
         out.i32(partitions)
         out.i16(replicas)
         out.count(0)
-        out.count(0)
+        own = (configs or {}).get(name, ())
+        out.count(len(own))
+        for key, value in own:
+            out.string(key)
+            out.string(value)
     out.i32(5_000)
     out.i8(0)
     return _request(CREATE_TOPICS, 2, out, _read_created)
@@ -95,10 +101,10 @@ def produce(topic: str, partition: int, batch: bytes) -> Request:
     out.count(1)
     out.i32(partition)
     out.data(batch)
-    return _request(PRODUCE, 7, out, _read_produced)
+    return _request(PRODUCE, 7, out, read_produced)
 
 
-def _read_produced(source: In) -> tuple[int, int]:
+def read_produced(source: In) -> tuple[int, int]:
     assert source.count() == 1
     source.text()
     assert source.count() == 1
