@@ -126,17 +126,22 @@ class LogPart(NamedTuple):
 
 def fetch_log(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = 0) -> Request:
     """One partition from `offset`."""
+    return _request(FETCH_LOG, 4, fetch_body(topic, partition, offset, max_bytes, wait_ms, isolation=0), _read_log)
+
+
+def fetch_body(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int, *, isolation: int) -> Out:
+    """Of a fetch of one partition; `isolation`: 1 for a reader of committed records."""
     out = Out(False)
     for value in (-1, wait_ms, 1, max_bytes):
         out.i32(value)
-    out.i8(0)
+    out.i8(isolation)
     out.count(1)
     out.string(topic)
     out.count(1)
     out.i32(partition)
     out.i64(offset)
     out.i32(max_bytes)
-    return _request(FETCH_LOG, 4, out, _read_log)
+    return out
 
 
 def _read_log(source: In) -> LogPart:

@@ -192,17 +192,8 @@ class CommittedPart(NamedTuple):
 
 def fetch_committed(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = 0) -> Request:
     """One partition from `offset`, as a reader of committed records."""
-    out = Out(False)
-    for value in (-1, wait_ms, 1, max_bytes):
-        out.i32(value)
-    out.i8(1)
-    out.count(1)
-    out.string(topic)
-    out.count(1)
-    out.i32(partition)
-    out.i64(offset)
-    out.i32(max_bytes)
-    return _request(FETCH_LOG, 4, out, _read_committed)
+    body = topic_frames.fetch_body(topic, partition, offset, max_bytes, wait_ms, isolation=1)
+    return _request(FETCH_LOG, 4, body, _read_committed)
 
 
 def _read_committed(source: In) -> CommittedPart:

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from tests import go_tools, orphans
+from tests.cluster import wait_until
 from tests.kafka_broker import free_ports
 
 MODULE = Path(__file__).parent / "versitygw"
@@ -60,15 +60,16 @@ class Server:
         with self.told.open("ab") as log:
             self._process = subprocess.Popen(command, env={**os.environ, **keys}, stdout=log, stderr=log)
         orphans.watch(self._process.pid)
-        deadline = time.monotonic() + START_S_MAX
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 1):
-                    return
-            except OSError:
-                is_dead = self._process.poll() is not None or time.monotonic() > deadline
-                assert not is_dead, self.told.read_text()[-2000:]
-                time.sleep(0.05)
+        wait_until("the S3 server answers", self._answers, START_S_MAX)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.told.read_text()[-2000:]
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1):
+                return True
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """SIGKILL; its folder stays."""
