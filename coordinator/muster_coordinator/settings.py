@@ -48,10 +48,10 @@ from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.security.tls_config import ClientAuth
+from muster_coordinator.setting_field import setting
 from muster_coordinator.setting_values import (
     WILDCARDS,
     Listener,
-    Parser,
     boolean,
     folder,
     format_address,
@@ -90,14 +90,6 @@ class KeyDoc(NamedTuple):
     text: str
 
 
-def _key(name: str, parse: Parser, default: str | None, text: str) -> Any:  # noqa: ANN401  # typed where it is assigned
-    """A field of `Settings`. `default` is a value in the file's syntax; None: the key must be set."""
-    metadata = {"key": name, "parse": parse, "default": default, "text": text}
-    if default is None:
-        return field(metadata=metadata)
-    return field(default_factory=lambda: parse(default), metadata=metadata)
-
-
 _PORT_TEXT = "host:port; an empty host is loopback."
 _MS = integer(1)
 
@@ -106,146 +98,146 @@ _MS = integer(1)
 class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
-    node_id: int = _key("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
-    rack: str = _key(
+    node_id: int = setting("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
+    rack: str = setting(
         "broker.rack",
         parse_rack,
         "",
         f"What fails together with this replica, such as its zone; up to {RACK_CHARS_MAX} characters. Replicas of a "
         "partition are placed in as many racks as can be. Brokers without a rack share one.",
     )
-    data_dir: Path = _key("log.dirs", folder, None, "The data folder: one folder, not a list.")
-    voters: tuple[tuple[BrokerId, str, int], ...] = _key(
+    data_dir: Path = setting("log.dirs", folder, None, "The data folder: one folder, not a list.")
+    voters: tuple[tuple[BrokerId, str, int], ...] = setting(
         "controller.quorum.voters",
         quorum_voters,
         "",
         "The replicas that form the cluster, as id@host:port of their peer listeners: 1, 3 or 5. Empty: this replica "
         "alone. A replica that is not among them joins the cluster of `muster.cluster.id`.",
     )
-    cluster_id: str | None = _key(
+    cluster_id: str | None = setting(
         "muster.cluster.id",
         optional(parse_cluster_id),
         "",
         "22 characters of url-safe base64. Empty: chosen at random when the cluster forms. A data folder of another "
         "cluster is refused.",
     )
-    listeners: tuple[Listener, ...] = _key(
+    listeners: tuple[Listener, ...] = setting(
         "listeners",
         some_listeners,
         "PLAINTEXT://127.0.0.1:9092",
         "Client listeners, NAME://host:port. An empty host is loopback, not every interface: write 0.0.0.0.",
     )
-    advertised: tuple[Listener, ...] = _key(
+    advertised: tuple[Listener, ...] = setting(
         "advertised.listeners",
         parse_listeners,
         "",
         "Addresses given to clients, as NAME://host:port for names in `listeners`. A name that is left out has its "
         "address in `listeners`.",
     )
-    protocol_map: dict[str, SecurityProtocol] = _key(
+    protocol_map: dict[str, SecurityProtocol] = setting(
         "listener.security.protocol.map",
         security_protocols,
         "",
         "NAME:PROTOCOL of listeners: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; PLAINTEXT where a name is left out.",
     )
-    peer_listener: tuple[str, int] | None = _key(
+    peer_listener: tuple[str, int] | None = setting(
         "muster.peer.listener",
         optional(parse_address),
         "",
         f"Bind address for peers, {_PORT_TEXT} Empty: this replica's address in `controller.quorum.voters`.",
     )
-    peer_advertised: tuple[str, int] | None = _key(
+    peer_advertised: tuple[str, int] | None = setting(
         "muster.peer.advertised",
         optional(parse_address),
         "",
         "Address given to peers by a replica that is not in `controller.quorum.voters`. Empty: its bind address.",
     )
-    probe_listener: tuple[str, int] = _key(
+    probe_listener: tuple[str, int] = setting(
         "muster.probe.listener", parse_address, "127.0.0.1:8080", f"Address of /livez, /readyz, /metrics, {_PORT_TEXT}"
     )
-    admin_listener: tuple[str, int] = _key(
+    admin_listener: tuple[str, int] = setting(
         "muster.admin.listener", parse_address, "127.0.0.1:8081", f"Address of the admin API, {_PORT_TEXT}"
     )
-    admin_advertised: tuple[str, int] | None = _key(
+    admin_advertised: tuple[str, int] | None = setting(
         "muster.admin.advertised",
         optional(parse_address),
         "",
         "Admin address of this replica that other replicas name in their 421 answers. Empty: `muster.admin.listener`.",
     )
-    admin_token_file: Path | None = _key(
+    admin_token_file: Path | None = setting(
         "muster.admin.token.file",
         optional(folder),
         "",
         "File with the bearer token of the role admin, read again when it changes. Where no token, certificate or "
         "identity provider is configured, there is no admin API.",
     )
-    pid_file: Path | None = _key(
+    pid_file: Path | None = setting(
         "muster.pid.file", optional(folder), "", "File with the process id, written at start and removed at the end."
     )
-    log_level: str = _key(
+    log_level: str = setting(
         "muster.log.level",
         one_of("debug", "info", "warning", "error"),
         "info",
         "debug, info, warning or error: the lowest level of the log lines on standard error.",
     )
-    shutdown_grace_ms: int = _key("shutdown.grace.ms", _MS, "60000", "Longest time for draining after SIGTERM.")
+    shutdown_grace_ms: int = setting("shutdown.grace.ms", _MS, "60000", "Longest time for draining after SIGTERM.")
 
     # Groups and offsets.
-    offsets_partitions: int = _key(
+    offsets_partitions: int = setting(
         "offsets.topic.num.partitions",
         integer(1, 1_000),
         "50",
         "Fixed when the cluster forms: a replica with another number does not start.",
     )
-    offsets_replication_factor: int | None = _key(
+    offsets_replication_factor: int | None = setting(
         "offsets.topic.replication.factor", optional(integer(1, 5)), "", "If set, it must be the number of voters."
     )
-    offsets_segment_bytes: int = _key(
+    offsets_segment_bytes: int = setting(
         "offsets.topic.segment.bytes",
         integer(4_096, 2**31 - 1),
         str(SEGMENT_BYTES),
         "Size of a segment file of an offsets partition.",
     )
-    offset_metadata_chars_max: int = _key(
+    offset_metadata_chars_max: int = setting(
         "offset.metadata.max.bytes",
         integer(0, MIB),
         "4096",
         "Longest metadata of a committed offset, counted in characters.",
     )
-    offsets_retention_minutes: int = _key(
+    offsets_retention_minutes: int = setting(
         "offsets.retention.minutes",
         integer(1, 2**31 - 1),
         str(groups_limits.OFFSETS_RETENTION_MS // 60_000),
         "Offsets of an empty group are kept this long.",
     )
-    offsets_retention_check_ms: int = _key(
+    offsets_retention_check_ms: int = setting(
         "offsets.retention.check.interval.ms",
         _MS,
         str(groups_limits.OFFSETS_RETENTION_CHECK_MS),
         "How often offsets are checked for expiry.",
     )
-    offsets_commit_timeout_ms: int = _key(
+    offsets_commit_timeout_ms: int = setting(
         "offsets.commit.timeout.ms",
         _MS,
         str(PROPOSAL_TIMEOUT_MS),
         "A change of a group that is not committed after this time is answered COORDINATOR_NOT_AVAILABLE.",
     )
-    group_session_timeout_min_ms: int = _key(
+    group_session_timeout_min_ms: int = setting(
         "group.min.session.timeout.ms",
         _MS,
         str(groups_limits.SESSION_TIMEOUT_MIN_MS),
         "Shortest session timeout that a member may have.",
     )
-    group_session_timeout_max_ms: int = _key(
+    group_session_timeout_max_ms: int = setting(
         "group.max.session.timeout.ms", _MS, "1800000", "Longest session timeout that a member may have."
     )
-    group_initial_rebalance_delay_ms: int = _key(
+    group_initial_rebalance_delay_ms: int = setting(
         "group.initial.rebalance.delay.ms",
         integer(0),
         "3000",
         "An empty group waits this long for more members.",
     )
-    group_size_max: int = _key(
+    group_size_max: int = setting(
         "group.max.size",
         integer(1, 2**31 - 1),
         str(groups_limits.GROUP_SIZE_MAX),
@@ -253,111 +245,113 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
     )
 
     # Topics.
-    topics_mode: str = _key(
+    topics_mode: str = setting(
         "topics.mode",
         one_of("embedded", "none"),
         "embedded",
         "embedded: topics are served. none: groups and offsets only, and offsets of any topic name are accepted.",
     )
-    num_partitions: int = _key(
+    num_partitions: int = setting(
         "num.partitions",
         integer(1, RAFT_GROUPS_MAX - 2),
         "1",
         "Partitions of a topic that is created without a number. A cluster may have 2,000 Raft groups: one for the "
         "controller, and one for each partition of the offsets topic and of other topics.",
     )
-    default_replication_factor: int = _key(
+    default_replication_factor: int = setting(
         "default.replication.factor",
         replica_count,
         "3",
         "Replicas of each partition of a topic that is created without a number: 1, 3 or 5, or as many of these as the "
         "cluster's brokers allow. Kafka's default: 1.",
     )
-    auto_create_topics: bool = _key(
+    auto_create_topics: bool = setting(
         "auto.create.topics.enable",
         boolean,
         "false",
         "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
     )
-    replica_selector: str = _key(
+    replica_selector: str = setting(
         "replica.selector.class",
         one_of("", RACK_AWARE_SELECTOR),
         "",
         f"Whom a consumer with `client.rack` reads from: the leader; `{RACK_AWARE_SELECTOR}`: its rack's follower.",
     )
-    fetch_session_slots: int = _key(
+    fetch_session_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
         integer(0, 100_000),
         "1000",
         "Fetch sessions that this replica keeps; who gets none names all its partitions with each Fetch.",
     )
-    delete_topics: bool = _key("delete.topic.enable", boolean, "true", "Whether clients may delete topics.")
-    message_bytes_max: int = _key(
+    delete_topics: bool = setting("delete.topic.enable", boolean, "true", "Whether clients may delete topics.")
+    message_bytes_max: int = setting(
         "message.max.bytes",
         integer(0, BATCH_BYTES_MAX),
         str(BATCH_BYTES_MAX_DEFAULT),
         "Largest size of a record batch.",
     )
-    retention_hours: int = _key(
+    retention_hours: int = setting(
         "log.retention.hours", integer(-1, 2**31 - 1), "168", "How long data of topics is kept; -1: for ever."
     )
-    retention_minutes: int | None = _key(
+    retention_minutes: int | None = setting(
         "log.retention.minutes", optional(integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
     )
-    retention_ms: int | None = _key("log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes.")
-    retention_bytes: int = _key(
+    retention_ms: int | None = setting(
+        "log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes."
+    )
+    retention_bytes: int = setting(
         "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
     )
-    retention_check_ms: int = _key(
+    retention_check_ms: int = setting(
         "log.retention.check.interval.ms",
         _MS,
         "300000",
         "How often retention is checked.",
     )
-    segment_bytes: int = _key(
+    segment_bytes: int = setting(
         "log.segment.bytes",
         integer(4_096, 2**31 - 1),
         "1073741824",
         "Size of a segment file of a topic's partition.",
     )
-    segment_ms: int | None = _key("log.roll.ms", optional(_MS), "", "Overrides log.roll.hours.")
-    segment_hours: int = _key("log.roll.hours", integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
-    timestamp_type: str = _key(
+    segment_ms: int | None = setting("log.roll.ms", optional(_MS), "", "Overrides log.roll.hours.")
+    segment_hours: int = setting("log.roll.hours", integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
+    timestamp_type: str = setting(
         "log.message.timestamp.type",
         one_of("CreateTime", "LogAppendTime"),
         "CreateTime",
         "CreateTime or LogAppendTime, for topics without a config of their own.",
     )
-    timestamp_before_max_ms: int = _key(
+    timestamp_before_max_ms: int = setting(
         "log.message.timestamp.before.max.ms",
         integer(0),
         str(2**63 - 1),
         "How far a record's timestamp may lie before the leader's clock.",
     )
-    timestamp_after_max_ms: int = _key(
+    timestamp_after_max_ms: int = setting(
         "log.message.timestamp.after.max.ms",
         integer(0),
         "3600000",
         "How far a record's timestamp may lie after the leader's clock.",
     )
-    min_insync_replicas: int = _key(
+    min_insync_replicas: int = setting(
         "min.insync.replicas", integer(1, 5), "1", "Only reported to clients: a write always needs a majority."
     )
 
     # Connections.
-    connections_idle_ms: int = _key(
+    connections_idle_ms: int = setting(
         "connections.max.idle.ms", _MS, "600000", "A client's connection is closed after it was idle for this time."
     )
-    connections_max: int = _key(
+    connections_max: int = setting(
         "max.connections", integer(1), "10000", "Most client connections of a replica. Kafka's default: 2147483647."
     )
-    connections_per_ip_max: int = _key(
+    connections_per_ip_max: int = setting(
         "max.connections.per.ip",
         integer(1),
         "2147483647",
         "Most client connections from one address. Without bound by default: thousands of clients may share a NAT.",
     )
-    accepts_per_second_max: int = _key(
+    accepts_per_second_max: int = setting(
         "max.connection.creation.rate",
         integer(1),
         "2000",
@@ -365,38 +359,38 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
     )
 
     # Raft and storage.
-    heartbeat_ms: int = _key(
+    heartbeat_ms: int = setting(
         "muster.raft.heartbeat.ms",
         integer(10, 10_000),
         str(HEARTBEAT_MS),
         "Time between two heartbeats to a peer; at most a third of the least election timeout.",
     )
-    election_timeout_min_ms: int = _key(
+    election_timeout_min_ms: int = setting(
         "muster.raft.election.timeout.min.ms",
         integer(50, 60_000),
         str(raft_limits.ELECTION_TIMEOUT_MIN_MS),
         "Least election timeout: each is drawn at random between this and the next.",
     )
-    election_timeout_max_ms: int = _key(
+    election_timeout_max_ms: int = setting(
         "muster.raft.election.timeout.max.ms",
         integer(100, 120_000),
         str(raft_limits.ELECTION_TIMEOUT_MAX_MS),
         "Greatest election timeout.",
     )
-    wal_file_bytes: int = _key(
+    wal_file_bytes: int = setting(
         "muster.wal.file.bytes",
         integer(65_536),
         str(WAL_FILE_BYTES),
         "Size of a WAL file. A file is larger if the table at its beginning, about 130 bytes a partition, would fill "
         "more than an eighth of it.",
     )
-    wal_bytes_max: int = _key(
+    wal_bytes_max: int = setting(
         "muster.wal.max.bytes",
         integer(262_144),
         str(WAL_BYTES_MAX),
         "Bound on the size of each of the two WALs; at least four times `muster.wal.file.bytes`.",
     )
-    disk_low_bytes: int = _key(
+    disk_low_bytes: int = setting(
         "muster.disk.low.bytes",
         integer(0),
         str(replica_limits.DISK_LOW_BYTES),
@@ -404,97 +398,97 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
         "than a quarter of it free, it refuses data of other leaders too. If three times `muster.wal.file.bytes` is "
         "more, that is used.",
     )
-    disk_good_bytes: int | None = _key(
+    disk_good_bytes: int | None = setting(
         "muster.disk.good.bytes",
         optional(integer(0)),
         "",
         "With this much free space a replica accepts new data again. Empty: one and a half times the space below which "
         "it refuses them.",
     )
-    checkpoint_bytes: int = _key(
+    checkpoint_bytes: int = setting(
         "muster.checkpoint.bytes",
         integer(4_096),
         str(replica_limits.CHECKPOINT_BYTES),
         "A Raft group's state is checkpointed when this many bytes were applied since its last checkpoint.",
     )
-    segment_flush_ms: int = _key(
+    segment_flush_ms: int = setting(
         "muster.segment.flush.ms", _MS, "30000", "Appended data is synced to its segment file after this time, ..."
     )
-    segment_flush_bytes: int = _key(
+    segment_flush_bytes: int = setting(
         "muster.segment.flush.bytes",
         integer(1),
         str(64 * MIB),
         "... or when this many bytes of a partition are not synced.",
     )
-    takeback_ms: int = _key(
+    takeback_ms: int = setting(
         "muster.leadership.takeback.ms",
         _MS,
         "30000",
         "Leadership of a partition goes back to its preferred leader when that has been caught up for this time.",
     )
-    moves_at_once: int = _key(
+    moves_at_once: int = setting(
         "muster.reassignment.max.concurrent",
         integer(1),
         "2",
         "Partitions of the whole cluster whose replicas are moved at a time; each is copied whole.",
     )
-    balancer_quiet_ms: int = _key(
+    balancer_quiet_ms: int = setting(
         "muster.balancer.quiet.ms",
         integer(-1),
         "30000",
         "How long every broker must have been connected and not draining before replicas are moved to level brokers; "
         "-1: they are only moved away from brokers that are decommissioned.",
     )
-    decommission_redirect_ms: int = _key(
+    decommission_redirect_ms: int = setting(
         "muster.decommission.redirect.ms",
         integer(0),
         "300000",
         "How long a broker that was decommissioned and is empty tells clients where the others are before it leaves; "
         "as long as clients keep what they know of the cluster (their metadata.max.age.ms).",
     )
-    feature_finalize_ms: int = _key(
+    feature_finalize_ms: int = setting(
         "muster.feature.finalize.ms",
         integer(-1),
         "3600000",
         "How long all replicas must run a new release before it writes what the previous release cannot read; -1: it "
         "never does.",
     )
-    install_rate: int = _key(
+    install_rate: int = setting(
         "muster.transfer.bytes.per.second",
         integer(replica_limits.INSTALL_BYTES_PER_SECOND_MIN),
         str(replica_limits.INSTALL_BYTES_PER_SECOND),
         "Bytes a second that a replica sends to all followers that install a snapshot together, at most.",
     )
     # The default costs 0.5 % of a processor with batches of 1 kB, 5 % with batches of 90 B.
-    scrub_rate: int = _key(
+    scrub_rate: int = setting(
         "muster.scrub.bytes.per.second",
         integer(0),
         str(2 * MIB),
         "Bytes a second of sealed segments that are checked in the background, at most; 0: none are.",
     )
-    trailing_entries: int = _key(
+    trailing_entries: int = setting(
         "muster.raft.trailing.entries",
         integer(0),
         str(replica_limits.TRAILING_ENTRIES),
         "Log entries before a checkpoint that a leader keeps for followers that lag.",
     )
-    authorizer: str = _key(
+    authorizer: str = setting(
         "authorizer.class.name",
         one_of("", STANDARD_AUTHORIZER),
         "",
         "Who decides what clients may do. Empty: every client may do everything. "
         f"`{STANDARD_AUTHORIZER}`: ACLs do (docs/authorization.md).",
     )
-    super_users: frozenset[str] = _key(
+    super_users: frozenset[str] = setting(
         "super.users", principals, "", "Principals that may do everything, whatever the ACLs say: `User:a;User:b`."
     )
-    allow_if_no_acl: bool = _key(
+    allow_if_no_acl: bool = setting(
         "allow.everyone.if.no.acl.found",
         boolean,
         "false",
         "With an authorizer: may every client do everything to a resource that no ACL names?",
     )
-    authorizer_reports_only: bool = _key(
+    authorizer_reports_only: bool = setting(
         "muster.authorizer.report.only",
         boolean,
         "false",
@@ -502,7 +496,7 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
     )
 
     # Who a client is.
-    sasl_mechanisms: tuple[str, ...] = _key(
+    sasl_mechanisms: tuple[str, ...] = setting(
         "sasl.enabled.mechanisms",
         sasl_settings.parse_mechanisms,
         "",
@@ -510,7 +504,7 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
         "with SASL_SSL; its users are those of `listener.name.NAME.plain.sasl.jaas.config`), SCRAM-SHA-256, "
         "SCRAM-SHA-512, OAUTHBEARER. Kafka's default: GSSAPI.",
     )
-    reauth_ms: int = _key(
+    reauth_ms: int = setting(
         "connections.max.reauth.ms",
         sasl_settings.parse_reauth_ms,
         "0",
@@ -519,33 +513,33 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
         "`listener.name.NAME.MECHANISM.connections.max.reauth.ms`.",
     )
 
-    jwks_url: str = _key(
+    jwks_url: str = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         sasl_settings.parse_jwks_url,
         "",
         "Where OAUTHBEARER's keys are: https:// or file:///.",
     )
-    token_issuer: str = _key("sasl.oauthbearer.expected.issuer", str, "", "`iss` of tokens. Needed for OAUTHBEARER.")
-    token_audiences: tuple[str, ...] = _key(
+    token_issuer: str = setting("sasl.oauthbearer.expected.issuer", str, "", "`iss` of tokens. Needed for OAUTHBEARER.")
+    token_audiences: tuple[str, ...] = setting(
         "sasl.oauthbearer.expected.audience",
         sasl_settings.parse_list,
         "",
         "`aud` of tokens names one of these. Needed likewise.",
     )
-    token_skew_seconds: int = _key(
+    token_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",
         integer(0, CLOCK_SKEW_SECONDS_MAX),
         "30",
         "How far the clocks of replicas and of who signs tokens may differ.",
     )
-    token_subject_claim: str = _key("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that is the user.")
-    jwks_refresh_ms: int = _key(
+    token_subject_claim: str = setting("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that is the user.")
+    jwks_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         integer(10_000),
         "3600000",
         "How often the keys are fetched; also when a token names one that is not known, once in ten seconds at most.",
     )
-    jwks_ca_file: Path | None = _key(
+    jwks_ca_file: Path | None = setting(
         "muster.sasl.oauthbearer.jwks.ca.file", optional(folder), "", "CAs of its server, PEM. Empty: the system's."
     )
 

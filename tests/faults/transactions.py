@@ -35,7 +35,8 @@ LOG_PARTITIONS = 50
 """Of both of them: the default of Kafka and of Muster."""
 BEGINNERS = 8
 HOLD_S, REST_S = (0.05, 1.5), (0.2, 1.0)
-"""How long a killed server is away, and how long everybody is let alone after it is back: drawn, as in `plan`."""
+"""How long a killed server is away, and how long everybody is let alone after it is back: drawn, as in `plan`. Slept,
+since a pause of processes that know no clock but the machine's is the fault itself, and nothing is awaited by it."""
 PARTITIONS = 3
 COPIERS = 3
 READ_S_MAX = 120

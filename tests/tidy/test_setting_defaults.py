@@ -52,9 +52,9 @@ def defaults_of(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def limits_named(settings: str) -> set[str]:
-    """Limits that the file's keys have as a default: the third argument of `_key`."""
+    """Limits that the file's keys have as a default: the third argument of `setting`."""
     calls = [node for node in ast.walk(ast.parse(settings)) if isinstance(node, ast.Call)]
-    keys = [call for call in calls if name_of(call.func) == "_key" and len(call.args) > 2]
+    keys = [call for call in calls if name_of(call.func) == "setting" and len(call.args) > 2]
     names = {name_of(node) for call in keys for node in ast.walk(call.args[2]) if isinstance(node, ast.expr)}
     return {name for name in names if name.isupper() and name not in ("KIB", "MIB", "GIB")}
 
@@ -101,7 +101,7 @@ def test_a_default_that_limits_nothing_stands_in_the_settings() -> None:
 
 def test_what_is_repeated_is_found() -> None:
     texts = {
-        "settings.py": "a = _key('a', p, str(limits.ONE), '')\nb = _key('b', p, str(TWO // 2), '')\n_key('c', p, '3')",
+        "settings.py": "a = setting('a', p, str(limits.ONE), '')\nb = setting('b', p, str(TWO // 2), '')\nsetting('c', p, '3')",
         "node_settings.py": "def f(s):\n    return Room(first=s.a, second=s.b)",
         "room/config.py": "class Room:\n    first: int = 7\n    second: int\n    third: int = 3",
         "room/work.py": "def work(first: int = limits.ONE, *, other: int = FOUR): ...",

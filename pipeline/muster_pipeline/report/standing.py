@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from muster_pipeline.report.source import Tables, rows
+from muster_pipeline.schemas.status import ABANDONED_AFTER_MS
 
 PRESENT: Final = "present"
 EMPTY: Final = "empty"
@@ -17,9 +18,6 @@ ABANDONED: Final = "abandoned"
 DELETED: Final = "deleted"
 NO_OFFSETS: Final = "no_offsets"
 
-ABANDONED_AFTER_MS: Final = 86_400_000
-"""A group that commits by hand has no members in the log: after a day without a commit nobody is assumed to be
-there."""
 
 _COLUMNS = ("group_id", "topic", "partition", "commit_timestamp_ms", "group_state")
 

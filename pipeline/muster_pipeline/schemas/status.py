@@ -10,6 +10,10 @@ import pyarrow as pa
 from muster_pipeline.schemas.columns import optional, required, schema
 from muster_pipeline.schemas.history import LOWER_BOUND, MAY_BE_OLDER, historic
 
+ABANDONED_AFTER_MS: Final = 86_400_000
+"""A group that commits by hand has no members in the log: after a day without a commit nobody is assumed to be
+there."""
+
 STATUSES: Final = {
     "OK": "nothing to read, or the lag was zero or fell within the last commits",
     "WARN": "commits advance, and the lag has not fallen once in all of the last commits (Burrow's rule 5)",

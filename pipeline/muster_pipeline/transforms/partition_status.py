@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muster_pipeline.schemas.status import PARTITION_STATUS, STATUSES
+from muster_pipeline.schemas.status import ABANDONED_AFTER_MS, PARTITION_STATUS, STATUSES
 from muster_pipeline.transforms.arrays import NONE, Bools, Floats, Ints, ints, masked, nullable, table, words
 from muster_pipeline.transforms.commit_window import Window
 from muster_pipeline.transforms.limits import STATUS_SLOTS
@@ -18,9 +18,6 @@ from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.status_rules import BURROWS, REWIND, STALL, STOP, WARN, Slots, judge
 from muster_pipeline.transforms.wrong_times import WrongTimes
 
-ABANDONED_AFTER_MS: Final = 86_400_000
-"""A group that commits by hand has no members in the log: after a day without a commit nobody is assumed to be
-there."""
 EXPIRING_WITHIN_MS: Final = 86_400_000
 STOPPED_AFTER_MS: Final = 60_000
 """Of one commit alone, Burrow's rule 3 would say STOP at once."""
