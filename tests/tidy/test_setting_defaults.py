@@ -101,7 +101,8 @@ def test_a_default_that_limits_nothing_stands_in_the_settings() -> None:
 
 def test_what_is_repeated_is_found() -> None:
     texts = {
-        "settings.py": "a = setting('a', p, str(limits.ONE), '')\nb = setting('b', p, str(TWO // 2), '')\nsetting('c', p, '3')",
+        "settings.py": "a = setting('a', p, str(limits.ONE), '')\n"
+        "b = setting('b', p, str(TWO // 2), '')\nsetting('c', p, '3')",
         "node_settings.py": "def f(s):\n    return Room(first=s.a, second=s.b)",
         "room/config.py": "class Room:\n    first: int = 7\n    second: int\n    third: int = 3",
         "room/work.py": "def work(first: int = limits.ONE, *, other: int = FOUR): ...",
