@@ -18,7 +18,7 @@ from hypothesis import settings
 
 from tests import event_fields
 from tests.machine_parts import excuse, require
-from tests.suites import has_none_of, longest_first
+from tests.suites import be_patient, has_none_of, longest_first
 
 # A property is never a timed test: a machine that stalls for 200 ms proves nothing.
 settings.register_profile("muster", deadline=None)
@@ -46,6 +46,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("suite"):
         items[:] = longest_first(items)
+    be_patient(items, os.nice(0))
     leave_out_mutants(config, items)
 
 

@@ -4,12 +4,20 @@ A suite is what a marker names. Its tests are few among ten thousand in hundreds
 pytest-xdist would import them all. And a file of two minutes that is begun when the others are done is two minutes of
 one processor. Only files whose own text names the marker can have such a test (tidy/test_suites.py). `-m` selects the
 tests themselves.
+
+What computes runs on what others leave of the processors (`nice`), which may be nothing for minutes: on a slow day a
+test of 22 seconds was ended after 300. There a time-out finds only what never ends.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+LOW_PRIORITY = 10
+"""The niceness from which on a process computes on what others leave."""
+PATIENCE_S = 1_400
+"""The least time-out of a test there: about what all runs beside it take, and less than `faulthandler_timeout`."""
 
 
 def has_none_of(suite: str, path: Path) -> bool:
@@ -25,3 +33,13 @@ def longest_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         marker = item.get_closest_marker("timeout")
         seconds[item.path] = max(seconds.get(item.path, 0.0), float(marker.args[0]) if marker else 0.0)
     return sorted(given, key=lambda item: -seconds[item.path])
+
+
+def be_patient(items: Iterable[pytest.Item], niceness: int) -> None:
+    """At a low priority no test is ended earlier than after `PATIENCE_S`."""
+    if niceness < LOW_PRIORITY:
+        return
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        own_s = float(marker.args[0]) if marker else 0.0
+        item.add_marker(pytest.mark.timeout(max(own_s, PATIENCE_S)), append=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import has_none_of, longest_first
+from tests.suites import LOW_PRIORITY, PATIENCE_S, be_patient, has_none_of, longest_first
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -80,7 +80,8 @@ def test_what_a_suite_selects_has_its_marker() -> None:
 def test_a_marker_stands_in_the_file_of_its_tests() -> None:
     """Neither imported from another one nor given when tests are collected."""
     elsewhere = re.compile(
-        r"import .*\bpytestmark\b|\badd_marker\(|\bapplymarker\(|\bmark import\b|getattr\(.*\bmark\b"
+        r"import .*\bpytestmark\b|\badd_marker\((?!pytest\.mark\.timeout)|\bapplymarker\("
+        r"|\bmark import\b|getattr\(.*\bmark\b"
     )
     for path in (ROOT / "tests").rglob("*.py"):
         if path != Path(__file__):
@@ -99,6 +100,33 @@ def test_a_file_that_names_another_marker_only_is_left_out(tmp_path: Path) -> No
 def item(path: str, name: str, seconds: float | None) -> Any:
     marker = None if seconds is None else SimpleNamespace(args=(seconds,))
     return SimpleNamespace(path=Path(path), name=name, get_closest_marker={"timeout": marker}.get)
+
+
+@pytest.mark.parametrize(
+    ("niceness", "own_s", "left_s"),
+    [
+        (0, 60, 60),
+        (LOW_PRIORITY - 1, 60, 60),
+        (LOW_PRIORITY, 60, PATIENCE_S),
+        (19, None, PATIENCE_S),
+        (19, 3_600, 3_600),
+    ],
+)
+def test_what_runs_on_the_time_that_others_leave_is_not_ended_for_its_lack(
+    request: pytest.FixtureRequest, niceness: int, own_s: int | None, left_s: int
+) -> None:
+    def one() -> None: ...
+
+    test = pytest.Function.from_parent(request.node.parent, name="one", callobj=one)
+    test.own_markers = [] if own_s is None else [pytest.mark.timeout(own_s).mark]
+    be_patient([test], niceness)
+    marker = test.get_closest_marker("timeout")
+    assert marker is not None
+    assert marker.args == (left_s,)
+
+
+def test_the_patience_ends_before_the_run_does(pytestconfig: pytest.Config) -> None:
+    assert float(pytestconfig.getini("faulthandler_timeout")) > PATIENCE_S
 
 
 def test_files_with_the_longest_time_outs_come_first_and_stay_together() -> None:
