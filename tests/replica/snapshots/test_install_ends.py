@@ -4,6 +4,7 @@ The link is as slow as the rate that the leader is told to keep. Before, the lea
 follower fetched, and everything was fetched anew, for ever.
 """
 
+import dataclasses
 import errno
 import random
 from collections.abc import Callable
@@ -214,6 +215,26 @@ def test_what_leaves_for_followers_in_install_keeps_to_its_rate() -> None:
     cluster.world.run_for(4_000)
     sent = source.bytes_sent - before
     assert 0.7 * 4 * LINK_RATE < sent < 4 * LINK_RATE + 2 * limits.INSTALL_CHUNK_BYTES
+
+
+def test_a_place_that_an_install_leaves_is_taken_at_once() -> None:
+    """Leaders repeat an offer once a second only. A follower that is the second of three voters holds its group up."""
+    cluster = SimCluster(World(5), partitions=1, **SETTINGS | {"install_rate": 100 * MIB})
+    cluster.start()
+    assert cluster.submit(0, dataclasses.replace(TOPIC, partitions=6)).error == Code.NONE
+    groups = [GroupNo(row.group) for row in cluster.nodes[0].image().topics["data"].partitions]
+    late = 2
+    cluster.kill(late)
+    for group in groups:
+        cluster.wait_leader(group)
+    for group in groups:
+        Writer(cluster, group).many(100)
+    cluster.world.run_for(3_000)
+    cluster.restart(late)
+    installs = cluster.nodes[late].formed.installs
+    cluster.world.run_until("the first is installed", lambda: sum(installs.installed.values()), 5_000)
+    assert len(groups) > limits.INSTALLS_MAX
+    cluster.world.run_until("all are installed", lambda: all(installs.installed[group] for group in groups), 500)
 
 
 def test_one_install_is_enough_where_the_wal_has_room_for_what_is_written_meanwhile() -> None:

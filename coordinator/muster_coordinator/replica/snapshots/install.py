@@ -127,6 +127,9 @@ class SnapshotInstalls:
         """group -> file name -> bytes staged without a gap since the start, of this install and interrupted ones"""
         self._cleaned: set[GroupNo] = set()
         """Groups of whose staged files some are cleaned ones: they are of use to the install that fetched them only."""
+        self._put_off: dict[GroupNo, None] = {}
+        """Groups whose offers found `INSTALLS_MAX` under way, in their order: the next place is theirs. A leader
+        repeats its offer only after an election timeout, and may need this replica for its quorum."""
         self._not_before_ms: dict[GroupNo, int] = {}
         """group -> no install of it starts before"""
         self._numbers = 0
@@ -181,7 +184,8 @@ class SnapshotInstalls:
                     return
                 self._fail(pull, "another replica leads now")
         if len(self._pulls) >= limits.INSTALLS_MAX:
-            return  # the leader repeats its offer
+            self._put_off[number] = None
+            return
         self._numbers += 1
         ask = _Ask(self._numbers, group, leader)
         self._pulls[ask.number] = ask
@@ -211,6 +215,15 @@ class SnapshotInstalls:
             pull.timer.cancel()
             pull.timer = None
         self._pulls.pop(pull.number, None)
+        if self._put_off:
+            self._loop.call_at(self._loop.monotonic_ms(), self._take_up)
+
+    def _take_up(self) -> None:
+        """Start installs that were put off, as far as there are places. Those that need none any more start none."""
+        while self._put_off and len(self._pulls) < limits.INSTALLS_MAX:
+            number = next(iter(self._put_off))
+            del self._put_off[number]
+            self.offered(number)
 
     def peer_down(self, peer: BrokerId) -> None:
         self.source.peer_down(peer)
