@@ -6,21 +6,19 @@ is sent once; without an answer its fate is unknown. Several clients share each 
 
 import asyncio
 import contextlib
-import itertools
 import threading
 import time
-from collections.abc import Sequence
 from random import Random
 
+from tests.faults.lines import REFUSED, AsyncLine, addresses_of
 from tests.sim import frames
-from tests.sim.frames import Dialect, Fetched, Found, Request
+from tests.sim.frames import Dialect, Fetched
 from tests.sim.history import CommitAsk, FetchAsk, History
 
 CLIENTS_PER_GROUP = 3
 GROUPS = 8
 PARTITIONS = 2
 """Keys of each group."""
-ASK_TIMEOUT_S = 2.5
 PAUSE_S = 0.002
 RETRY_S = 0.05
 TOPIC = "registers"
@@ -36,50 +34,22 @@ class _Client:
         self.rand = Random(seed)
         self.dialect = Dialect(new=seed % 2 == 0)
         self.served_us = 0
-        self._correlation = itertools.count(1)
-        self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._line = AsyncLine(name)
 
     async def run(self) -> None:
         while not self.load.ended.is_set():
             try:
-                if self._line is None:
-                    await self._find()
+                if not self._line.up:
+                    await self._line.to_coordinator(self.load.addresses, self.rand, self.dialect, self.group)
                 if self.rand.random() < 0.5:
                     await self._commit()
                 else:
                     await self._read()
                 await asyncio.sleep(self.rand.uniform(0, 2 * self.load.pause_s))
-            except (OSError, EOFError, TimeoutError):
-                self._hang_up()
+            except REFUSED:
+                self._line.hang_up()
                 await asyncio.sleep(self.rand.uniform(0, 2 * RETRY_S))
-        self._hang_up()
-
-    async def _find(self) -> None:
-        await self._connect(*self.rand.choice(self.load.addresses))
-        found = await self._ask(self.dialect.find(self.group))
-        assert isinstance(found, Found)
-        self._hang_up()
-        if found.error != 0:
-            raise EOFError
-        await self._connect(found.host, found.port)
-
-    async def _connect(self, host: str, port: int) -> None:
-        self._line = await asyncio.wait_for(asyncio.open_connection(host, port), ASK_TIMEOUT_S)
-
-    def _hang_up(self) -> None:
-        if self._line is not None:
-            self._line[1].transport.abort()
-            self._line = None
-
-    async def _ask(self, request: Request) -> object:
-        assert self._line is not None
-        reader, writer = self._line
-        correlation = next(self._correlation)
-        writer.write(request.frame(correlation, self.name))
-        async with asyncio.timeout(ASK_TIMEOUT_S):
-            frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-        assert int.from_bytes(frame[:4], "big") == correlation
-        return request.answer(frame)
+        self._line.hang_up()
 
     async def _commit(self) -> None:
         history = self.load.history
@@ -88,7 +58,7 @@ class _Client:
         rows = ((*key, uid, uid % 5 - 1, f"u{uid}"),)
         request = self.dialect.commit(self.group, -1, "", None, rows)
         op = history.begin(self.name, frames.COMMIT, self.group, CommitAsk(-1, "", None, rows), now_us())
-        answer = await self._ask(request)
+        answer = await self._line.ask(request)
         assert isinstance(answer, dict)
         op.answer, op.answered_us = answer, now_us()
         self._served(answer[key])
@@ -97,7 +67,7 @@ class _Client:
         keys = tuple((TOPIC, partition) for partition in range(PARTITIONS))
         request = self.dialect.fetch(self.group, keys)
         op = self.load.history.begin(self.name, frames.FETCH, self.group, FetchAsk(keys), now_us())
-        answer = await self._ask(request)
+        answer = await self._line.ask(request)
         assert isinstance(answer, Fetched)
         op.answer, op.answered_us = answer, now_us()
         self._served(answer.error)
@@ -116,9 +86,7 @@ class RegisterLoad(threading.Thread):
         """`pause_s`: of each client between two requests, on average."""
         super().__init__(name="registers", daemon=True)
         self.pause_s = pause_s
-        self.addresses: Sequence[tuple[str, int]] = [
-            (host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))
-        ]
+        self.addresses = addresses_of(bootstrap)
         self.history = History()
         self.ended = threading.Event()
         self.done = 0

@@ -25,6 +25,8 @@ from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD, iter_re
 from muster_coordinator.replica.partitions.surface import partition_of
 
 from tests.cluster import wait_until
+from tests.faults import short_transactions
+from tests.faults.short_transactions import ShortTransactions
 from tests.faults.sides import Servers
 from tests.raw_client import Disconnected, RawClient, request
 
@@ -37,10 +39,11 @@ BEGINNERS = 8
 HOLD_S, REST_S = (0.05, 1.5), (0.2, 1.0)
 """How long a killed server is away, and how long everybody is let alone after it is back: drawn, as in `plan`. Slept,
 since a pause of processes that know no clock but the machine's is the fault itself, and nothing is awaited by it."""
+BURST_S = (0.2, 0.5)
 PARTITIONS = 3
 COPIERS = 3
 READ_S_MAX = 120
-END_S_MAX = 180
+END_S_MAX = 420
 EMPTY, PREPARED, COMPLETED = 0, (2, 3), (4, 5)
 """States in a record of the log: PrepareCommit and PrepareAbort, CompleteCommit and CompleteAbort."""
 WINDOWS = ("no marker", "some markers", "all markers", "epoch bump")
@@ -58,12 +61,17 @@ class Ended(NamedTuple):
     doubled: list[str]
     offsets: dict[int, int]
     """Committed offset of each partition of the input."""
+    short: int
+    """Ends of `short_transactions` that were told."""
+    untrue: list[str]
+    """Those of which the log says something else."""
 
     def __str__(self) -> str:
         hit = ", ".join(f"{self.windows[one]} {one}" for one in WINDOWS)
         return (
             f"{self.transactions:,} transactions, {self.aborted:,} of them aborted; coordinator died with {hit}; "
-            f"{len(self.missing)} records missing, {len(self.doubled)} twice"
+            f"{len(self.missing)} records missing, {len(self.doubled)} twice; "
+            f"{self.short:,} short ones, {len(self.untrue)} told untruly"
         )
 
 
@@ -304,19 +312,36 @@ def markers(data: bytes) -> Iterator[tuple[int, int, int]]:
             yield header.producer_id, header.producer_epoch, int.from_bytes(record.value[2:6], "big", signed=True)
 
 
-def windows(found: list[End], sent: dict[tuple[int, int], list[int]]) -> Counter[str]:
+Sent = dict[tuple[int, int], dict[tuple[str, int], int]]
+"""(producer id, epoch) -> partition -> the epoch of the coordinator that sent its first marker there. One that is
+elected in the middle sends all of them again."""
+
+
+def windows(found: list[End], sent: Sent) -> Counter[str]:
     """How far each end had come that one coordinator prepared and another completed.
 
-    `sent`: by (producer id, epoch of the transaction) the coordinator epochs of its markers, one for each partition.
+    Ends of a producer that had several under one epoch are left out: nothing says which marker is whose.
     """
     count: Counter[str] = Counter()
+    under = Counter((end.producer_id, end.epoch) for end in found)
     for end in found:
-        if end.prepared_by == end.completed_by:
+        producer = end.producer_id, end.epoch
+        if end.prepared_by == end.completed_by or under[producer] > 1:
             continue
-        by = sent.get((end.producer_id, end.epoch), [])
+        by = sent.get(producer, {}).values()
         old = sum(epoch <= end.prepared_by for epoch in by)
         count["no marker" if old == 0 else "all markers" if old == len(by) else "some markers"] += 1
     return count
+
+
+def untrue(found: list[End], told: dict[tuple[int, int], bool]) -> list[str]:
+    """Ends that are otherwise in the coordinators' logs than their producers were told, or not there."""
+    stands = {(end.producer_id, end.epoch): end.commit for end in found}
+    return [
+        f"producer {pid}, epoch {epoch}: told {'commit' if commit else 'abort'}, {stands.get((pid, epoch))} in the log"
+        for (pid, epoch), commit in told.items()
+        if stands.get((pid, epoch)) is not commit
+    ]
 
 
 def bumps(batches: Iterator[bytes]) -> int:
@@ -384,8 +409,9 @@ class Beginner(threading.Thread):
                     return
 
 
-def hurt(servers: Servers, copiers: Copiers, rand: Random, number: int) -> str:
-    """One SIGKILL: three of four times the coordinator of a copier's transactions, in turn with everybody else."""
+def hurt(servers: Servers, copiers: Copiers, short: ShortTransactions, rand: Random, number: int) -> str:
+    """One SIGKILL, in a burst of short transactions: three of four times the coordinator of a copier's, in turn with
+    everybody else."""
     turn = ("transactions", "transactions", "group", "transactions", "output", "transactions", "copier", "transactions")
     what = turn[number % len(turn)]
     if what == "copier":
@@ -399,7 +425,10 @@ def hurt(servers: Servers, copiers: Copiers, rand: Random, number: int) -> str:
         broker = leader_of(servers.bootstrap, OUTPUTS, rand.randrange(PARTITIONS))[0]
     if broker is None:
         return f"{what}: nobody just now"
+    short.burst.set()
+    time.sleep(rand.uniform(*BURST_S))
     servers.kill(broker)
+    short.burst.clear()
     time.sleep(rand.uniform(*HOLD_S))
     servers.restart(broker)
     servers.wait_whole()
@@ -410,19 +439,22 @@ def run(
     servers: Servers, *, per_partition: int, kills: int, kills_max: int, seed: int, say: Callable[[str], None]
 ) -> Ended:
     """`kills` at least, and until each window was hit or `kills_max`; then all of the input is copied, and judged."""
-    servers.create_topics({INPUT: PARTITIONS, OUTPUTS: PARTITIONS})
+    servers.create_topics({INPUT: PARTITIONS, OUTPUTS: PARTITIONS, short_transactions.TOPIC: PARTITIONS})
     rand, done = Random(seed), 0
     fill(servers.bootstrap, per_partition)
     beginner = Beginner(servers.bootstrap)
+    short = ShortTransactions(servers.bootstrap, seed)
     with Copiers(servers.bootstrap) as copiers:
         wait_until("copying goes on", lambda: copiers.told["committed"] > 10, END_S_MAX)
         beginner.start()
+        short.start()
         while done < kills or (done < kills_max and not all(found_windows(servers.bootstrap)[w] for w in WINDOWS)):
-            say(f"{done + 1}: {hurt(servers, copiers, rand, done)}; {dict(copiers.told)}")
+            say(f"{done + 1}: {hurt(servers, copiers, short, rand, done)}; {dict(copiers.told)}")
             done += 1
             time.sleep(rand.uniform(*REST_S))
         beginner.ended.set()
         beginner.join()
+        short.finish()
         ends_wanted = dict.fromkeys(range(PARTITIONS), per_partition)
         try:
             wait_until("all is copied", lambda: committed(servers.bootstrap) == ends_wanted, END_S_MAX, 0.5)
@@ -440,21 +472,28 @@ def run(
         sorted((wanted - got).elements()),
         sorted((got - wanted).elements()),
         committed(servers.bootstrap),
+        len(short.told),
+        untrue(found_ends(servers.bootstrap, short_transactions.NAMES), short.told),
     )
+
+
+def found_ends(bootstrap: str, ids: list[str]) -> list[End]:
+    """Of the partitions that coordinate these transactional ids."""
+    numbers = {partition_of(name, LOG_PARTITIONS) for name in ids}
+    return [end for number in numbers for end in ends(split(stored(bootstrap, LOG, number)))]
 
 
 def found_windows(bootstrap: str) -> Counter[str]:
     """What the logs say of coordinators that died in the middle of an end."""
-    sent: dict[tuple[int, int], list[int]] = defaultdict(list)
-    bearers = [(OUTPUTS, p) for p in range(PARTITIONS)]
+    sent: Sent = defaultdict(dict)
+    bearers = [(topic, p) for topic in (OUTPUTS, short_transactions.TOPIC) for p in range(PARTITIONS)]
     bearers.append((OFFSETS, partition_of(GROUP, LOG_PARTITIONS)))
     for topic, partition in bearers:
-        for producer_id, epoch, coordinator_epoch in markers(stored(bootstrap, topic, partition)):
-            sent[producer_id, epoch].append(coordinator_epoch)
+        for producer_id, epoch, by in markers(stored(bootstrap, topic, partition)):
+            sent[producer_id, epoch].setdefault((topic, partition), by)
     count: Counter[str] = Counter()
     names = [f"copier-{n}" for n in range(COPIERS)] + [f"beginner-{n}" for n in range(BEGINNERS)]
+    count += windows(found_ends(bootstrap, names + short_transactions.NAMES), sent)
     for partition in {partition_of(name, LOG_PARTITIONS) for name in names}:
-        data = stored(bootstrap, LOG, partition)
-        count += windows(ends(split(data)), sent)
-        count["epoch bump"] += bumps(split(data))
+        count["epoch bump"] += bumps(split(stored(bootstrap, LOG, partition)))
     return count
