@@ -9,7 +9,6 @@ all the time: then a quorum is one by the configuration that stands last in the 
 import os
 import random
 from collections.abc import Callable
-from itertools import combinations
 
 import pytest
 from muster_coordinator.raft.core import RaftCore
@@ -20,23 +19,11 @@ from muster_coordinator.raft.timing import FLOW
 
 from tests.made_settings import TIMING
 from tests.raft.network import Letter, Network, Options
+from tests.raft.quorums import is_quorum, may_both_decide
 
 SEEDS_PER_SIZE = int(os.environ.get("MUSTER_RAFT_SEEDS", "100"))
 STEPS = 2_000
 ROUNDS_TO_HEAL = 400
-
-
-def is_quorum(config: Config, members: set[int]) -> bool:
-    """By definition: more than half of each half."""
-    halves = [half for half in (config.voters, config.outgoing) if half]
-    return all(len(members & set(half)) * 2 > len(half) for half in halves)
-
-
-def may_both_decide(one: Config, other: Config) -> bool:
-    """Are there a quorum of one and a quorum of the other that have nobody in common?"""
-    everyone = {*one.electors(), *other.electors()}
-    subsets = [set(chosen) for n in range(len(everyone) + 1) for chosen in combinations(sorted(everyone), n)]
-    return any(is_quorum(one, some) and is_quorum(other, everyone - some) for some in subsets)
 
 
 class Checker:

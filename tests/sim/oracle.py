@@ -8,11 +8,14 @@ applied index.
 import hashlib
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 from crc32c import crc32c
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.group_manager import OFFSETS_WAL
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -20,6 +23,7 @@ from muster_coordinator.replica.multiraft.raft_payload import unpack_raft
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveredGroup
 from muster_coordinator.storage.wal import Wal
 
+from tests.raft.quorums import may_both_decide
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.history import Violation
 
@@ -45,6 +49,8 @@ class Oracle:
         """Called as call(replica, group) after a replica applied an entry."""
         self.on_entry: list[Callable[[Replica, int, Entry], None]] = []
         """Called as call(replica, group, entry) then."""
+        self._rows: set[tuple[Config, Config]] = set()
+        """Configurations that followed each other, each pair judged once."""
         self._told_to_transfer: set[tuple[int, int]] = set()
         """(replica, group) that somebody outside told to: a drain, a fault."""
         self._rand = random.Random(f"{cluster.setup.seed}/oracle")
@@ -189,6 +195,7 @@ class Oracle:
             self._mark(replica)
             for number, group in replica.node.host.groups.items():
                 core = group.core
+                self._in_a_row(number, core)
                 if core.log.era:
                     self.cluster.marks.add("an entry was cut")
                 if group.leads:
@@ -199,6 +206,16 @@ class Oracle:
                         self._say("R2", f"{known} and {core.node} lead group {number} in term {core.term}")
                     if group.serves:
                         self._serves(replica.broker, number, core.term, group.applied)
+
+    def _in_a_row(self, group: int, core: RaftCore) -> None:
+        """No two configurations that follow each other in a log could decide without a common voter."""
+        for before, after in pairwise(core.members._placed):
+            halves = before.config, after.config
+            if halves in self._rows or not before.config.voters:
+                continue
+            self._rows.add(halves)
+            if may_both_decide(*halves):
+                self._say("R9", f"{before} and {after} of group {group} could decide without each other")
 
     def _mark(self, replica: Replica) -> None:
         marks = self.cluster.marks

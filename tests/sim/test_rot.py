@@ -209,6 +209,12 @@ def test_an_emptied_replica_that_is_replaced_is_a_voter_again_and_another_may_be
     replica.node.host.groups[CONTROLLER_GROUP].core.config = Config((0, 1, 2))
     oracle.compare_members()
     assert [violation.invariant for violation in cluster.violations] == ["R9"]
+    oracle.look()
+    assert len(cluster.violations) == 1, "a replacement is a row of configurations that overlap"
+    members = replica.node.host.groups[CONTROLLER_GROUP].core.members
+    members.append(members.newest.at + 1, Config((7, 8, 9)))
+    oracle.look()
+    assert "could decide without each other" in str(cluster.violations[-1])
 
 
 def test_at_a_level_that_cannot_replace_an_administrator_is_refused_and_says_so() -> None:
