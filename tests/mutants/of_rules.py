@@ -177,7 +177,7 @@ RULE_MUTANTS = (
     *CLEANING_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
-        "replica.partitions.shards",
+        "replica.partitions.coordinator_group",
         "        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):\n",
         "        if group.transferring:\n",
         "replica.test_leadership.test_sessions_expire_only_at_a_leader_that_hears_a_quorum",

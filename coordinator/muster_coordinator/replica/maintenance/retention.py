@@ -11,6 +11,7 @@ groups every `SLICE_MS`. What it does not do: remove files; applying the log sta
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.ids import GroupNo
@@ -18,9 +19,8 @@ from muster_coordinator.ports import Loop
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.internal_logs import compacted
 from muster_coordinator.replica.multiraft.host import Host
-from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.coordinator_group import CoordinatorGroup
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
-from muster_coordinator.replica.partitions.transaction_groups import TransactionGroup
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.topics.log_commands import MoveLogStart, encode_log_command
 from muster_coordinator.topics.machine import RetentionView
@@ -62,7 +62,7 @@ class Retention:
                 continue
             if isinstance(log, TopicLog):
                 self._topic(now, log)
-            elif isinstance(group.machine, ShardGroup | TransactionGroup):
+            elif isinstance(group.machine, CoordinatorGroup):
                 self._offsets(now, group.machine)
         if self._walk:
             self._loop.call_at(now.monotonic_ms + SLICE_MS, self._slice)
@@ -74,18 +74,18 @@ class Retention:
             if command is not None:
                 log.topic.propose_command(command, _proposed)
 
-    def _offsets(self, now: Now, shard: ShardGroup | TransactionGroup) -> None:
-        shard.rolls.said()
-        newest = self._group_manager.checkpoints.newest(shard.group.number)
+    def _offsets(self, now: Now, internal: CoordinatorGroup[Any]) -> None:
+        internal.rolls.said()
+        newest = self._group_manager.checkpoints.newest(internal.group.number)
         if newest is None or compacted(self._settings, self._group_manager.image):
             return
-        views = covered(shard.state.log.views(), newest[0].next_offset)
+        views = covered(internal.state.log.views(), newest[0].next_offset)
         bounds = TopicSettings(
             retention_ms=self._settings.offsets_history_ms, retention_bytes=self._settings.offsets_history_bytes
         )
-        start = retained_from(now.wall_ms, views, bounds, shard.state.log_start)
+        start = retained_from(now.wall_ms, views, bounds, internal.state.log_start)
         if start is not None:
-            shard.propose_command(encode_log_command(MoveLogStart(start)), _proposed)
+            internal.propose_command(encode_log_command(MoveLogStart(start)), _proposed)
 
 
 def covered(views: tuple[RetentionView, ...], next_offset: int) -> tuple[RetentionView, ...]:

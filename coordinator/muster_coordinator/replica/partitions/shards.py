@@ -1,16 +1,13 @@
 """The host of one offsets partition's group shard: passes requests to it, carries out its effects, and applies its log.
 
-Problem: a shard is a pure state machine; its requests must be served only by a leader, and its answers leave only when
-they are durable. Mechanism:
+Problem: requests must be served only by a leader, and answers leave only when they are true and durable. Mechanism:
+`coordinator_group`, and:
 
 * A request for a partition that is not led here is answered NOT_COORDINATOR (16). One that arrives before the no-op of
   the leader's term is applied, or during a leadership transfer, is parked (decision 5).
 * Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36).
   Denials (`requests.denies`) leave after such a round, since a deposed leader does not know who joined elsewhere.
-* An `Append` is proposed in the turn and term of the call that returned it (decision 8); if the proposal is refused,
-  the shard is told by `dropped` at once.
-* A change without an answer after the proposal timeout is answered COORDINATOR_NOT_AVAILABLE (15): its fate is unknown
-  to the client. The shard still learns it, so its state stays right.
+* Joining and synchronising wait for other members, and so have no proposal timeout.
 * One entry may cause thousands of answers (the end of a join phase): they leave in slices.
 * A commit in a transaction that has not begun here is kept while the transaction's coordinator is asked (`verify`,
   KIP-890). What it says holds for this term only.
@@ -24,10 +21,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from typing_extensions import override
+
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, ends_process
 from muster_coordinator.groups.append_errors import client_code
-from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
+from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, Effect
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.log.proof import proven_batch
 from muster_coordinator.groups.requests import (
@@ -48,20 +47,18 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.ports import Loop, Notice, unnoticed
-from muster_coordinator.raft.messages import Entry, EntryKind, Refused
+from muster_coordinator.raft.messages import Entry, EntryKind
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.replica import limits
-from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.deadlines import Deadlines
 from muster_coordinator.replica.multiraft.leaders import Leaders
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.status import OpenTransactions
+from muster_coordinator.replica.partitions.coordinator_group import CoordinatorGroup, OpenRequests
 from muster_coordinator.replica.partitions.parking import AnswerCall, Parking
 from muster_coordinator.replica.partitions.partition import PartitionState
-from muster_coordinator.replica.partitions.rolls import Rolls
 
-TIMER_RETRY_MS = 100
-"""When a timer is retried that fired while the leader had not heard a quorum, or was transferring (decision 7)."""
 LOGGED_CHARS_MAX = 256
 """Characters logged of a group id, which a client has chosen."""
 Verify = Callable[[Callable[[Code], None]], None]
@@ -76,8 +73,8 @@ MAY_WAIT_LONG = (JoinGroup, SyncGroup)
 """Requests that wait for other members, and so have no proposal timeout."""
 
 
-class ShardGroup:
-    """`raft_group.Machine` of one offsets partition, and the entrance for its requests."""
+class ShardGroup(CoordinatorGroup[Effect]):
+    """One offsets partition, and the entrance for its requests."""
 
     def __init__(
         self,
@@ -93,24 +90,13 @@ class ShardGroup:
         roll: Callable[[], tuple[int, int] | None],
         notice: Notice = unnoticed,
     ) -> None:
-        self.group = group
-        self.rolls = Rolls(state, roll, self.propose_command)
-        self._loop = loop
-        self._deadlines = deadlines
-        self._leaders = leaders
-        self.state = state
+        super().__init__(
+            group, loop, deadlines, state, shard, timing=timing, proposal_timeout_ms=proposal_timeout_ms, roll=roll
+        )
         self.shard = shard
-        self._timing = timing
-        self._proposal_timeout_ms = proposal_timeout_ms
+        self._leaders = leaders
         self._parking = Parking(deadlines)
-        self._due = Due(self._on_timer)
-        self._open: dict[int, tuple[GroupRequest, AnswerCall]] = {}
-        """ticket -> (the request that is not answered yet, its callback)"""
-        self._ticket = 0
-        self._late: deque[tuple[int, int, GroupRequest]] = deque()
-        """(deadline, ticket, request) of changes, the oldest first"""
-        self._late_due = Due(self._expire_answers)
-        self._resigning = False
+        self._open: OpenRequests[tuple[GroupRequest, AnswerCall]] = OpenRequests(deadlines, self._too_late)
         self._notice = notice
         self._unsent: deque[Answer] = deque()
         """Answers left for later turns. Invariant: all that they promise is applied."""
@@ -236,34 +222,22 @@ class ShardGroup:
             self._hand_over(done, refusal(request, code))
 
     def _handle(self, request: GroupRequest, done: AnswerCall) -> None:
-        self._ticket += 1
-        ticket = self._ticket
-        self._open[ticket] = (request, done)
+        ticket = self._open.open((request, done))
         now = self._now()
         self._run(self.shard.handle(now, ticket, request))
         if ticket in self._open and not isinstance(request, MAY_WAIT_LONG):
-            self._late.append((now.monotonic_ms + self._proposal_timeout_ms, ticket, request))
-            if len(self._late) == 1:
-                self._deadlines.set(self._late_due, self._late[0][0])
+            self._open.limit(ticket, now.monotonic_ms + self._proposal_timeout_ms)
         self._arm()
 
-    def _expire_answers(self, now_ms: int) -> None:
-        late = self._late
-        while late and late[0][0] <= now_ms:
-            _, ticket, request = late.popleft()
-            opened = self._open.pop(ticket, None)
-            if opened is not None:
-                self._hand_over(opened[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
-        # Remove answered requests from the front: they would cause early wake-ups.
-        while late and late[0][1] not in self._open:
-            late.popleft()
-        self._deadlines.set(self._late_due, late[0][0] if late else None)
+    def _too_late(self, opened: tuple[GroupRequest, AnswerCall]) -> None:
+        request, done = opened
+        self._hand_over(done, refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
 
     # -- effects ---------------------------------------------------------------------------------------------------
 
+    @override
     def _run(self, effects: list[Effect]) -> None:
-        """Carry out effects, and those that follow from refused proposals: all proposals now, and
-        `GROUP_ANSWERS_PER_TURN` answers; the other answers leave in later turns."""
+        """All proposals are made now, and `GROUP_ANSWERS_PER_TURN` answers leave; the others leave in later turns."""
         if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
             self._answer(effects[0])  # the usual case: a heartbeat
             if self.shard.untold:
@@ -306,9 +280,9 @@ class ShardGroup:
             self._loop.call_soon(self._answer_more)
 
     def _answer(self, effect: Answer) -> None:
-        opened = self._open.pop(effect.ticket, None)
+        opened = self._open.take(effect.ticket)
         if opened is None:
-            return  # answered COORDINATOR_NOT_AVAILABLE by `_expire_answers`
+            return  # answered by `_too_late`
         request, done = opened
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
@@ -342,12 +316,7 @@ class ShardGroup:
             batch = proven_batch(effect)
         except Unprovable as error:
             return self.shard.unprovable(self._now(), effect.token, error)
-        refused = self.group.propose(EntryKind.NORMAL, batch, effect.token)
-        if refused is None:
-            return []
-        gone = refused in (Refused.NOT_LEADER, Refused.TERM_CHANGED)
-        code = Code.NOT_COORDINATOR if gone else Code.COORDINATOR_NOT_AVAILABLE
-        return self.shard.dropped(self._now(), effect.token, code)
+        return self._propose(batch, effect.token)
 
     # -- raft_group.Machine ----------------------------------------------------------------------------------------
 
@@ -370,93 +339,37 @@ class ShardGroup:
         open_ms = self._loop.monotonic_ms() - self._open_since_ms
         return OpenTransactions(self.group.number, open_ms, self.state.next_offset - self._open_from)
 
-    def proposal_applied(self, token: object, result: object) -> None:
-        if isinstance(token, int):
-            self._run(self.shard.applied(self._now(), token))
-            self._arm()
-        else:
-            assert callable(token)
-            token(True)
-
-    def proposal_lost(self, token: object) -> None:
-        if isinstance(token, int):
-            self._resigning = True
-            self._run(self.shard.dropped(self._now(), token, Code.NOT_COORDINATOR))
-            self._resigning = False
-        else:
-            assert callable(token)
-            token(False)
-
+    @override
     def lead(self, term: int) -> None:
-        self.rolls.said()  # if the proposal is refused, `retention` tries again
-        self._run(self.shard.lead(self._now(), term))
-        self._arm()
+        super().lead(term)
         self._unpark()
 
     def _unpark(self) -> None:
         for request, done in self._parking.take():
             self._serve(request, done)
 
+    @override
     def resign(self) -> None:
-        self.rolls.resign()
         while self._unsent:
             self._answer(self._unsent.popleft())
-        self._resigning = True
-        self._run(self.shard.resign(self._now()))
-        self._resigning = False
+        super().resign()
         for request, done in self._parking.take():
             self._answer_when_leader_known(done, refusal(request, Code.NOT_COORDINATOR))
-        assert not self._open, "every ticket is answered when leadership is lost"
-        self._late.clear()
-        self._deadlines.set(self._late_due, None)
-        self._deadlines.set(self._due, None)
+        unanswered = self._open.take_all()
+        assert not unanswered, "every ticket is answered when leadership is lost"
 
+    @override
     def moved(self) -> None:
-        self.state.moved()
+        super().moved()
         if len(self._parking) and self.group.serves and not self.group.transferring:
             self._unpark()
-
-    def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
-        """Propose a COMMAND that no client asked for; `done(applied)` follows. False: it was refused, and `done` is not
-        called."""
-        return self.group.propose(EntryKind.COMMAND, data, done) is None
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def _now(self) -> Now:
-        return Now(self._loop.monotonic_ms(), self._loop.wall_ms())
-
-    def _arm(self) -> None:
-        if self.group.serves:
-            when_ms = self.shard.next_deadline_ms()
-            if when_ms != self._due.due_ms:
-                self._deadlines.set(self._due, when_ms)
-
-    def _on_timer(self, now_ms: int) -> None:
-        """Fire the shard's timers. Invariant: members and offsets expire only on a leader that has heard a quorum
-        within the election timeout (decision 7)."""
-        group = self.group
-        if not group.serves:
-            return
-        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):
-            self._deadlines.set(self._due, now_ms + TIMER_RETRY_MS)
-            return
-        self._run(self.shard.on_timer(self._now()))
-        self._arm()
 
     def topic_deleted(self, topic_id: bytes) -> None:
         """A topic was deleted (decision 27). The shards of all replicas are told, since a follower may lead later."""
         self._run(self.shard.topic_deleted(self._now(), topic_id))
         self._arm()
 
-    # -- checkpoints -----------------------------------------------------------------------------------------------
-
-    def image(self) -> CheckpointImage:
-        return self.shard.image()
-
+    @override
     def restore(self, body: CheckpointBody) -> None:
-        self.shard.restore(body)
+        super().restore(body)
         self._note_oldest()
-
-    def state_hash(self) -> str:
-        return self.shard.state_hash()

@@ -1,42 +1,44 @@
 """The host of one partition of the transaction log: passes requests to its coordinator, and carries out its effects.
 
-Problem: a coordinator is a pure state machine; only a leader may serve, and an answer must be true when it leaves.
-Mechanism: whoever does not lead answers NOT_COORDINATOR (16), and a leader that does not serve yet, or hands its
-leadership over, COORDINATOR_LOAD_IN_PROGRESS (14), on which every client asks again. A proposal is made in the turn of
-the call that asked for it. Answers that claim that nothing has changed leave after a ReadIndex round, shared by all
-reads of a turn, since a deposed coordinator does not know what its successor has decided. A change that is not applied
-within the proposal timeout is answered COORDINATOR_NOT_AVAILABLE (15): its fate is unknown to the client; the
-coordinator still learns it. What it does not do: decide anything about transactions, or know how markers travel.
+Problem: an answer must be true when it leaves, and markers and producer ids come from other replicas. Mechanism:
+`coordinator_group`, and: whoever does not lead answers NOT_COORDINATOR (16), and a leader that does not serve yet, or
+hands its leadership over, COORDINATOR_LOAD_IN_PROGRESS (14), on which every client asks again. Answers that claim that
+nothing has changed leave after a ReadIndex round, shared by all reads of a turn, since a deposed coordinator does not
+know what its successor has decided. Other replicas are asked through `TransactionServices`; what they say holds for
+this leadership only. What it does not do: decide anything about transactions, or know how markers travel.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.records.control import TransactionMarker
 from muster_coordinator.records.transaction_log import NO_PRODUCER, TopicPartition
-from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.deadlines import Deadlines
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.partitions.coordinator_group import CoordinatorGroup, OpenRequests
 from muster_coordinator.replica.partitions.partition import PartitionState
-from muster_coordinator.replica.partitions.rolls import Rolls
 from muster_coordinator.transactions.coordinator import TransactionCoordinator
 from muster_coordinator.transactions.effects import Append, Effect, Reply, SendMarkers
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.requests import Answer, EndTransaction, InitProducer, Request
 from muster_coordinator.transactions.stats import TransactionStats
 
-TIMER_RETRY_MS = 100
-"""When a timer is retried that fired while the leader had not heard a quorum, or was transferring (decision 7)."""
 REQUESTS_OPEN_MAX = 10_000
 """Requests of one partition that are not answered yet; more are answered COORDINATOR_LOAD_IN_PROGRESS."""
 AnswerCall = Callable[[Answer], None]
 MarkerWritten = Callable[[], None]
+
+
+def _too_late(done: AnswerCall) -> None:
+    done(Answer(Code.COORDINATOR_NOT_AVAILABLE))
 
 
 def _no_producer_id(done: Callable[[int], None]) -> None:
@@ -60,8 +62,8 @@ class TransactionServices:
     stats: TransactionStats = field(default_factory=TransactionStats)
 
 
-class TransactionGroup:
-    """`raft_group.Machine` of one partition of the transaction log, and the entrance for its requests."""
+class TransactionGroup(CoordinatorGroup[Effect]):
+    """One partition of the transaction log, and the entrance for its requests."""
 
     def __init__(
         self,
@@ -76,22 +78,19 @@ class TransactionGroup:
         roll: Callable[[], tuple[int, int] | None],
         services: TransactionServices,
     ) -> None:
-        self.group = group
-        self.rolls = Rolls(state, roll, self.propose_command)
-        self._loop = loop
-        self._deadlines = deadlines
-        self.state = state
+        super().__init__(
+            group,
+            loop,
+            deadlines,
+            state,
+            coordinator,
+            timing=timing,
+            proposal_timeout_ms=proposal_timeout_ms,
+            roll=roll,
+        )
         self.coordinator = coordinator
-        self._timing = timing
-        self._proposal_timeout_ms = proposal_timeout_ms
         self._services = services
-        self._due = Due(self._on_timer)
-        self._ticket = 0
-        self._open: dict[int, AnswerCall] = {}
-        """Ticket of the coordinator's -> callback of a request that is not answered yet"""
-        self._late: deque[tuple[int, int]] = deque()
-        """(deadline, ticket), the oldest first"""
-        self._late_due = Due(self._expire_answers)
+        self._open: OpenRequests[AnswerCall] = OpenRequests(deadlines, _too_late)
         self._leaderships = 0
         """How often leadership began or ended here: what was asked for in another one is not wanted any more."""
 
@@ -105,23 +104,12 @@ class TransactionGroup:
         elif not group.serves or group.transferring or len(self._open) >= REQUESTS_OPEN_MAX:
             done(Answer(Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            self._ticket += 1
-            ticket = self._ticket
-            self._open[ticket] = done
-            self._run(self.coordinator.handle(self._now(), ticket, request))
+            ticket = self._open.open(done)
+            now = self._now()
+            self._run(self.coordinator.handle(now, ticket, request))
             if ticket in self._open:
-                self._late.append((self._loop.monotonic_ms() + self._proposal_timeout_ms, ticket))
-                if len(self._late) == 1:
-                    self._deadlines.set(self._late_due, self._late[0][0])
+                self._open.limit(ticket, now.monotonic_ms + self._proposal_timeout_ms)
             self._arm()
-
-    def _expire_answers(self, now_ms: int) -> None:
-        late = self._late
-        while late and (late[0][0] <= now_ms or late[0][1] not in self._open):
-            done = self._open.pop(late.popleft()[1], None)
-            if done is not None:
-                done(Answer(Code.COORDINATOR_NOT_AVAILABLE))
-        self._deadlines.set(self._late_due, late[0][0] if late else None)
 
     def views(self) -> Iterator[tuple[str, Transaction]]:
         """The ids of a coordinator that serves, lazily; the iterator ends when leadership is lost."""
@@ -132,6 +120,7 @@ class TransactionGroup:
 
     # -- effects ---------------------------------------------------------------------------------------------------
 
+    @override
     def _run(self, effects: list[Effect]) -> None:
         work = deque(effects)
         while work:
@@ -147,9 +136,9 @@ class TransactionGroup:
                     self._fetch_producer_id(effect.ticket, effect.request)
 
     def _answer(self, ticket: int, answer: Answer, *, proven: bool) -> None:
-        done = self._open.pop(ticket, None)
+        done = self._open.take(ticket)
         if done is None:
-            return  # answered COORDINATOR_NOT_AVAILABLE by `_expire_answers`
+            return  # answered by `_too_late`
         if proven:
             done(answer)
             return
@@ -158,13 +147,7 @@ class TransactionGroup:
 
     def _append(self, effect: Append) -> list[Effect]:
         batch = encode_batch(effect.records, timestamp_ms=effect.timestamp_ms)
-        refused = None if self.rolls.said() else Refused.BUSY
-        refused = refused or self.group.propose(EntryKind.NORMAL, batch, effect.token)
-        if refused is None:
-            return []
-        gone = refused in (Refused.NOT_LEADER, Refused.TERM_CHANGED)
-        code = Code.NOT_COORDINATOR if gone else Code.COORDINATOR_NOT_AVAILABLE
-        return self.coordinator.dropped(self._now(), effect.token, code)
+        return self._propose(batch, effect.token) if self.rolls.said() else self._refused(Refused.BUSY, effect.token)
 
     def _send(self, effect: SendMarkers) -> None:
         leadership, marker = self._leaderships, effect.marker
@@ -208,76 +191,14 @@ class TransactionGroup:
             self.state.command(entry)
         return None
 
-    def proposal_applied(self, token: object, result: object) -> None:
-        if isinstance(token, int):
-            self._run(self.coordinator.applied(self._now(), token))
-            self._arm()
-        else:
-            assert callable(token)
-            token(True)
-
-    def proposal_lost(self, token: object) -> None:
-        if isinstance(token, int):
-            self._run(self.coordinator.dropped(self._now(), token, Code.NOT_COORDINATOR))
-        else:
-            assert callable(token)
-            token(False)
-
+    @override
     def lead(self, term: int) -> None:
-        self.rolls.said()  # if the proposal is refused, `retention` tries again
         self._leaderships += 1
-        self._run(self.coordinator.lead(self._now(), term))
-        self._arm()
+        super().lead(term)
 
+    @override
     def resign(self) -> None:
-        self.rolls.resign()
         self._leaderships += 1
-        self._run(self.coordinator.resign(self._now()))
-        for done in [*self._open.values()]:  # those that still had no producer id
+        super().resign()
+        for done in self._open.take_all():  # those that still had no producer id
             done(Answer(Code.NOT_COORDINATOR))
-        self._open.clear()
-        self._late.clear()
-        self._deadlines.set(self._late_due, None)
-        self._deadlines.set(self._due, None)
-
-    def moved(self) -> None:
-        self.state.moved()
-
-    def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
-        """Propose a COMMAND that no client asked for; `done(applied)` follows. False: it was refused, and `done` is not
-        called."""
-        return self.group.propose(EntryKind.COMMAND, data, done) is None
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def _now(self) -> Now:
-        return Now(self._loop.monotonic_ms(), self._loop.wall_ms())
-
-    def _arm(self) -> None:
-        if self.group.serves:
-            when_ms = self.coordinator.next_deadline_ms()
-            if when_ms != self._due.due_ms:
-                self._deadlines.set(self._due, when_ms)
-
-    def _on_timer(self, now_ms: int) -> None:
-        """Invariant: transactions and ids expire only on a leader that has heard a quorum within the election timeout
-        (decision 7)."""
-        group = self.group
-        if not group.serves:
-            return
-        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):
-            self._deadlines.set(self._due, now_ms + TIMER_RETRY_MS)
-            return
-        self._run(self.coordinator.on_timer(self._now()))
-        self._arm()
-
-    # -- checkpoints -----------------------------------------------------------------------------------------------
-
-    def image(self) -> CheckpointImage:
-        return self.coordinator.image()
-
-    def restore(self, body: CheckpointBody) -> None:
-        self.coordinator.restore(body)
-
-    def state_hash(self) -> str:
-        return self.coordinator.state_hash()
