@@ -15,7 +15,7 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.quotas.admission import AdmissionLimits
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.runtime.clients import ClientLimits
+from muster_coordinator.runtime.client_listener import ClientLimits
 from muster_coordinator.settings import Settings
 
 _UNNAMED: dict[str, Any] = {"endpoints": (), "admin": "", "topic_configs": (), "data_dir": ""}

@@ -63,7 +63,9 @@ from muster_coordinator.quotas.admission import Admission
 from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
-from muster_coordinator.runtime.clients import ACCEPT_DELAY_MS_MAX, ClientListener, ClientStats, ClientTls
+from muster_coordinator.runtime.client_arrival import ClientTls
+from muster_coordinator.runtime.client_listener import ACCEPT_DELAY_MS_MAX, ClientListener
+from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile

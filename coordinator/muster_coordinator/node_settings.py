@@ -10,7 +10,7 @@ from muster_coordinator.quotas.admission import AdmissionLimits
 from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.runtime.clients import ClientLimits
+from muster_coordinator.runtime.client_listener import ClientLimits
 from muster_coordinator.settings import Settings
 from muster_coordinator.transactions.config import TransactionConfig
 

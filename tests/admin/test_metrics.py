@@ -26,7 +26,7 @@ from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.quotas.client_quotas import Kind
 from muster_coordinator.replica.multiraft.status import LateMarker, OpenTransactions
-from muster_coordinator.runtime.clients import ClientStats
+from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.tls_store import TlsStatus
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import ThrottleStats

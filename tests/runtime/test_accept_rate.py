@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.admin.calls import until
 from muster_coordinator.context import RequestContext
-from muster_coordinator.runtime.clients import ClientListener
+from muster_coordinator.runtime.client_listener import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.versions import Api

@@ -11,9 +11,10 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import CONNECTION_FAILED, USER_REVOKED, Event
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
-from muster_coordinator.runtime import clients
 from muster_coordinator.runtime import limits as runtime_limits
-from muster_coordinator.runtime.clients import ClientListener, _Arrival, _Client
+from muster_coordinator.runtime.client_arrival import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Arrival
+from muster_coordinator.runtime.client_connection import ClientConnection
+from muster_coordinator.runtime.client_listener import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.wire import limits as wire_limits
@@ -88,7 +89,7 @@ class Wire:
         self.reading = True
         self.closed = self.aborted = False
 
-    def set_protocol(self, protocol: _Client) -> None:
+    def set_protocol(self, protocol: ClientConnection) -> None:
         self.protocol = protocol
 
     def get_extra_info(self, name: str) -> Any:
@@ -154,7 +155,7 @@ class World:
         self.requests.append(reply)
 
     def connect(self, address: str = "10.0.0.5") -> Wire:
-        arrival = _Arrival(self.listener)
+        arrival = Arrival(self.listener)
         wire = Wire(arrival, address)
         arrival.connection_made(wire)  # type: ignore[arg-type]
         return wire
@@ -625,4 +626,4 @@ def test_an_address_that_cannot_be_bound_is_an_environment_fault() -> None:
 
 
 def test_write_limits_leave_room_for_the_connections_own_bound() -> None:
-    assert clients.WRITE_LOW_BYTES < clients.WRITE_HIGH_BYTES < CONNECTION_UNSENT_BYTES_MAX
+    assert WRITE_LOW_BYTES < WRITE_HIGH_BYTES < CONNECTION_UNSENT_BYTES_MAX

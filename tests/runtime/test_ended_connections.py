@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.admin.calls import until
 from muster_coordinator.context import RequestContext
-from muster_coordinator.runtime.clients import ClientListener, _Client
+from muster_coordinator.runtime.client_connection import ClientConnection
+from muster_coordinator.runtime.client_listener import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire.connection import Connection
 from muster_coordinator.wire.exchange import Exchange
@@ -34,7 +35,7 @@ def _answer(_: RequestContext, request: object, exchange: Exchange) -> None:
 
 def _there() -> dict[int, object]:
     """Every connection of this process by its id; those of other tests too, whose tracebacks may outlive them."""
-    return {id(one): one for one in gc.get_objects() if isinstance(one, _Client | Connection)}
+    return {id(one): one for one in gc.get_objects() if isinstance(one, ClientConnection | Connection)}
 
 
 async def _talk(loop: asyncio.AbstractEventLoop, port: int, *, answered: bool) -> None:

@@ -14,7 +14,8 @@ import pytest
 from muster_coordinator.context import RequestContext
 from muster_coordinator.events import CONNECTION_FAILED, Event
 from muster_coordinator.runtime import limits
-from muster_coordinator.runtime.clients import ClientListener, ClientTls
+from muster_coordinator.runtime.client_arrival import ClientTls
+from muster_coordinator.runtime.client_listener import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.tls_store import TlsStore

@@ -22,7 +22,7 @@ OF_A_CONSUMER_GROUP = frozenset({"consumer_group", "generation"})
 TOLD_BY_VARIABLE = {
     "AUDITED": "api/audit.py, admin/api.py",
     "WOULD_BE_DENIED": "api/standard_authorizer.py",
-    "CONNECTION_FAILED": "runtime/clients.py",
+    "CONNECTION_FAILED": "runtime/client_arrival.py, runtime/client_connection.py",
     "DISK_LOW": "replica/maintenance/disk_space.py",
     "DISK_FULL": "replica/maintenance/disk_space.py",
     "DISK_HAS_ROOM": "replica/maintenance/disk_space.py",

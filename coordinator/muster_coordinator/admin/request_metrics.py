@@ -21,7 +21,7 @@ from muster_coordinator.wire.versions import Api
 
 
 class ListenerStats(Protocol):
-    """`runtime.clients.ClientStats`."""
+    """`runtime.client_stats.ClientStats`."""
 
     connections: int
     accepted: int

@@ -7,7 +7,7 @@ later, one after the other, and refused only if that would be too late; and of o
 throttle time is over, so that a client that tries again at once is slowed.
 
 What differs from Kafka: over a number, a connection is refused at once, where Kafka leaves it in the socket's queue
-until another one ends. What it does not do: sockets, timers, clocks (`runtime.clients`).
+until another one ends. What it does not do: sockets, timers, clocks (`runtime.client_listener`).
 """
 
 from collections import Counter, OrderedDict

@@ -13,7 +13,7 @@ State (decision 12): a connection of a listener that wants authentication starts
 ApiVersions and the SASL requests are parsed at all, one at a time, and no more of them than an honest client needs.
 Their handler makes it READY, and says until when: after that only the same requests are parsed, with which the client
 may show again who it is (KIP-368). After SaslHandshake v0 bare messages follow, with nothing but their length. What it
-does not do: sockets, timers, logging (`runtime.clients`), or the meaning of requests (`api`).
+does not do: sockets, timers, logging (`runtime.client_connection`), or the meaning of requests (`api`).
 """
 
 import struct

@@ -13,7 +13,7 @@ the code are refused, topic by topic, while there are none (THROTTLING_QUOTA_EXC
 same. Both are told how long it will be until there are some, and are muted as above.
 
 While no client has a quota, a request pays one look at `active`. What this does not do: sockets and timers
-(`runtime.clients` mutes), or decide which quota holds (`quotas`).
+(`runtime.client_connection` mutes), or decide which quota holds (`quotas`).
 """
 
 from collections.abc import Mapping
