@@ -10,13 +10,13 @@ added meanwhile stays, as one that is added a moment later would.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import DONE, Outcome, propose
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import AddAcls, Command, CommandResult, RemoveAcls
+from muster_coordinator.controller.commands import AddAcls, Command, RemoveAcls
 from muster_coordinator.errors import Code
 from muster_coordinator.security.acl import Acl, AclFilter, acl_error, filter_error, size_bytes
 from muster_coordinator.security.limits import (
@@ -29,14 +29,6 @@ from muster_coordinator.wire.schema import Value
 
 _NO_AUTHORIZER = "No Authorizer is configured."
 _UNPROVEN = "it cannot be shown now that all ACLs are known here"
-
-
-class _Outcome(NamedTuple):
-    code: Code
-    message: str | None = None
-
-
-_DONE = _Outcome(Code.NONE)
 
 
 class Acls:
@@ -61,7 +53,7 @@ class Acls:
         )
         if refused is None:
             error = filter_error(wanted)
-            refused = None if error is None else _Outcome(Code.INVALID_REQUEST, error)
+            refused = None if error is None else Outcome(Code.INVALID_REQUEST, error)
         if refused is not None:
             reply({"error_code": refused.code, "error_message": refused.message, "resources": ()})
             return
@@ -91,7 +83,7 @@ class Acls:
         creations = request.creations
         refused = self._refused(context, Operation.ALTER)
         if refused is None and len(creations) > ACLS_OF_A_REQUEST_MAX:
-            refused = _Outcome(Code.INVALID_REQUEST, f"more than {ACLS_OF_A_REQUEST_MAX} ACLs")
+            refused = Outcome(Code.INVALID_REQUEST, f"more than {ACLS_OF_A_REQUEST_MAX} ACLs")
         if refused is not None:
             reply({"results": [_result(refused)] * len(creations)})
             return
@@ -99,8 +91,8 @@ class Acls:
         errors = {acl: acl_error(acl) for acl in acls}
         valid = [acl for acl, error in errors.items() if error is None]
 
-        def added(outcomes: dict[Acl, _Outcome]) -> None:
-            told = {acl: _Outcome(Code.INVALID_REQUEST, error) for acl, error in errors.items() if error is not None}
+        def added(outcomes: dict[Acl, Outcome]) -> None:
+            told = {acl: Outcome(Code.INVALID_REQUEST, error) for acl, error in errors.items() if error is not None}
             told.update(outcomes)
             reply({"results": [_result(told[acl]) for acl in acls]})
 
@@ -131,21 +123,21 @@ class Acls:
     def _delete(self, filters: Sequence[AclFilter], deadline_ms: int, reply: Exchange, current: bool) -> None:
         """`current`: every ACL that was answered before the request is in this image."""
         if not current:
-            unproven = _Outcome(Code.NOT_CONTROLLER, _UNPROVEN)
+            unproven = Outcome(Code.NOT_CONTROLLER, _UNPROVEN)
             reply({"filter_results": [_deleted(unproven, ())] * len(filters)})
             return
         errors = [filter_error(one) for one in filters]
         found = [[] if error else self._found(one) for one, error in zip(filters, errors, strict=True)]
         doomed = list(dict.fromkeys(acl for acls in found for acl in acls))
         if len(doomed) > ACLS_OF_A_REQUEST_MAX:
-            many = _Outcome(Code.INVALID_REQUEST, f"Cannot remove more than {ACLS_OF_A_REQUEST_MAX} acls at once.")
+            many = Outcome(Code.INVALID_REQUEST, f"Cannot remove more than {ACLS_OF_A_REQUEST_MAX} acls at once.")
             reply({"filter_results": [_deleted(many, ())] * len(filters)})
             return
 
-        def removed(outcomes: dict[Acl, _Outcome]) -> None:
+        def removed(outcomes: dict[Acl, Outcome]) -> None:
             results = []
             for error, acls in zip(errors, found, strict=True):
-                code = _DONE if error is None else _Outcome(Code.INVALID_REQUEST, error)
+                code = DONE if error is None else Outcome(Code.INVALID_REQUEST, error)
                 results.append(_deleted(code, [(acl, outcomes[acl]) for acl in acls]))
             reply({"filter_results": results})
 
@@ -156,35 +148,34 @@ class Acls:
     def _deadline_ms(self) -> int:
         return self._services.surface.loop.monotonic_ms() + limits.ADMIN_TIMEOUT_MS_MAX // 2
 
-    def _refused(self, context: RequestContext, operation: Operation) -> _Outcome | None:
+    def _refused(self, context: RequestContext, operation: Operation) -> Outcome | None:
         services = self._services
         denied = services.cluster_code(context, operation)
         if denied is not Code.NONE:
-            return _Outcome(denied)
-        return _Outcome(Code.SECURITY_DISABLED, _NO_AUTHORIZER) if services.authorizer is None else None
+            return Outcome(denied)
+        return Outcome(Code.SECURITY_DISABLED, _NO_AUTHORIZER) if services.authorizer is None else None
 
     def _run(
         self,
         acls: Sequence[Acl],
         command: Callable[[tuple[Acl, ...]], Command],
         deadline_ms: int,
-        done: Callable[[dict[Acl, _Outcome]], None],
+        done: Callable[[dict[Acl, Outcome]], None],
     ) -> None:
         """One command after the other; the outcome of each is that of its ACLs."""
         parts = _parts(acls)
-        outcomes: dict[Acl, _Outcome] = {}
+        outcomes: dict[Acl, Outcome] = {}
 
         def next_one(at: int) -> None:
             if at == len(parts):
                 done(outcomes)
                 return
 
-            def decided(result: CommandResult) -> None:
-                outcome = _Outcome(Code(result.error), result.message or None)
+            def decided(outcome: Outcome) -> None:
                 outcomes.update(dict.fromkeys(parts[at], outcome))
                 next_one(at + 1)
 
-            self._services.surface.submit(command(parts[at]), deadline_ms=deadline_ms, done=decided)
+            propose(self._services.surface, command(parts[at]), deadline_ms, decided)
 
         next_one(0)
 
@@ -216,11 +207,11 @@ def _acl_of(one: Value) -> Acl:
     )
 
 
-def _result(outcome: _Outcome) -> Value:
+def _result(outcome: Outcome) -> Value:
     return {"error_code": outcome.code, "error_message": outcome.message}
 
 
-def _deleted(outcome: _Outcome, found: Sequence[tuple[Acl, _Outcome]]) -> Value:
+def _deleted(outcome: Outcome, found: Sequence[tuple[Acl, Outcome]]) -> Value:
     matching = [
         {
             **_result(of_acl),

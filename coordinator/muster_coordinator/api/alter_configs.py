@@ -11,17 +11,17 @@ folders of one broker: who removes it, as `kafka-reassign-partitions --verify` d
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import DONE, NOT_FORMED, Outcome, propose, refused
 from muster_coordinator.api.configs import BROKER, GROUP, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS, broker_config_error
-from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, CommandResult
+from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs
 from muster_coordinator.controller.image import EVERY_BROKER, MEMBERS_LEVEL, ClusterImage, Topic
 from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
@@ -38,13 +38,6 @@ Change = Callable[[Overrides, tuple[Value, ...]], dict[str, str]]
 """The overrides of a resource after the changes of a request, not judged yet; raises ApiError when these are malformed.
 """
 Alteration = AlterTopicConfigs | AlterBrokerConfigs
-
-
-class Altered(NamedTuple):
-    """The answer for one resource."""
-
-    code: Code
-    message: str | None = None
 
 
 class AlterConfigs:
@@ -65,7 +58,7 @@ class AlterConfigs:
         resources = request.resources
         times = Counter((r.resource_type, r.resource_name) for r in resources)
 
-        def answered(outcomes: list[Altered]) -> None:
+        def answered(outcomes: list[Outcome]) -> None:
             responses = [
                 {
                     "error_code": outcome.code,
@@ -79,10 +72,10 @@ class AlterConfigs:
 
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
 
-        def begin(index: int, arrived: Callable[[Altered], None]) -> None:
+        def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
             resource = resources[index]
             if times[resource.resource_type, resource.resource_name] > 1:
-                arrived(Altered(Code.INVALID_REQUEST, "the resource is named twice"))
+                arrived(Outcome(Code.INVALID_REQUEST, "the resource is named twice"))
             else:
                 make = partial(self._command, context, resource, change)
                 self._alter(context, make, request.validate_only, doubt, arrived, limits.CONFIG_RETRIES_MAX)
@@ -95,58 +88,57 @@ class AlterConfigs:
         make: Callable[[], Alteration],
         validate_only: bool,
         doubt: Doubt,
-        done: Callable[[Altered], None],
+        done: Callable[[Outcome], None],
         tries: int,
     ) -> None:
-        again = partial(self._alter, context, make, validate_only, doubt, done, tries)
-        try:
-            command = make()
-        except ApiError as error:
-            if not doubt.parks(error.code, again):
-                error = doubt.error(error)
-                done(Altered(error.code, error.message))
-            return
-        if validate_only:
-            done(Altered(Code.NONE))
-            return
-        if command.configs == command.expected:
-            self._unchanged(
-                command, lambda: self._alter(context, make, validate_only, doubt, done, tries - 1), done, tries
-            )
-            return
-
-        def decided(result: CommandResult) -> None:
-            answer = Altered(Code(result.error), result.message or None)
-            if answer.code is Code.UNKNOWN_TOPIC_ID:
-                answer = Altered(Code.UNKNOWN_TOPIC_OR_PARTITION)  # The client named the topic by name, not by id.
-            if result.error != Code.INVALID_REQUEST or tries == 0:
-                done(answer)
+        def judged(command: Alteration) -> None:
+            if validate_only:
+                done(DONE)
                 return
+            again = partial(self._alter, context, make, validate_only, doubt, done, tries - 1)
+            if command.configs == command.expected:
+                self._unchanged(command, again, done, tries)
+            else:
+                decided = partial(self._decided, command, again, done, tries)
+                propose(self._services.surface, command, context.deadline_ms, decided)
 
-            def current(shown: bool) -> None:
-                if shown and self._moved_on(command):
-                    self._alter(context, make, validate_only, doubt, done, tries - 1)
-                else:
-                    done(answer)
+        doubt.judge(make, judged, lambda error: done(refused(error)))
 
-            # The concurrent change may have been proposed by another replica, and not be applied here yet.
-            self._services.surface.when_topics_current(current)
+    def _decided(
+        self,
+        command: Alteration,
+        again: Callable[[], None],
+        done: Callable[[Outcome], None],
+        tries: int,
+        outcome: Outcome,
+    ) -> None:
+        outcome = outcome.by_name()
+        if outcome.code is not Code.INVALID_REQUEST or tries == 0:
+            done(outcome)
+            return
 
-        self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+        def current(shown: bool) -> None:
+            if shown and self._moved_on(command):
+                again()
+            else:
+                done(outcome)
+
+        # The concurrent change may have been proposed by another replica, and not be applied here yet.
+        self._services.surface.when_topics_current(current)
 
     def _unchanged(
-        self, command: Alteration, again: Callable[[], None], done: Callable[[Altered], None], tries: int
+        self, command: Alteration, again: Callable[[], None], done: Callable[[Outcome], None], tries: int
     ) -> None:
         """The command changes nothing. Before the answer says so, confirm that the image is current: it may lack a
         change that another replica has answered, and that this request is to undo."""
 
         def current(shown: bool) -> None:
             if not shown:
-                done(Altered(Code.NOT_CONTROLLER, UNPROVEN))
+                done(Outcome(Code.NOT_CONTROLLER, UNPROVEN))
             elif tries > 0 and self._moved_on(command):
                 again()
             else:
-                done(Altered(Code.NONE))
+                done(DONE)
 
         self._services.surface.when_topics_current(current)
 
@@ -185,7 +177,7 @@ class AlterConfigs:
     def _of_broker(self, resource: Value, change: Change) -> AlterBrokerConfigs:
         image = self._services.surface.image()
         if image is None:
-            raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+            raise ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
         broker = _named_broker(resource.resource_name)
         known = image.broker_configs.get(broker, ())
         in_the_file = [one.name for one in resource.configs if one.name not in BROKER_CONFIGS and not _is_unset(one)]

@@ -18,14 +18,15 @@ from typing import NamedTuple
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import Replicas, chosen_replicas, judge_numbers, placed_replicas
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
-from muster_coordinator.api.doubt import PRESENT, UNPROVEN, Doubt
+from muster_coordinator.api.changes import NO_TIME, NOT_FORMED, Outcome, place_again, propose, until_ms
+from muster_coordinator.api.doubt import PRESENT, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.api.topic_entries import CreatedEntries
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import CommandResult, CreateTopic
+from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.controller.placement import default_factor
@@ -84,7 +85,7 @@ class CreateTopics:
         wanted = sum(max(0, self._partitions(topic)) for topic in request.topics)
         topics = list({topic.name: topic for topic in request.topics}.values())
 
-        until_ms = self._services.surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+        ends_ms = until_ms(self._services.surface, request)
 
         def answered(created: list[Created]) -> None:
             image = self._services.surface.image()
@@ -101,11 +102,11 @@ class CreateTopics:
             if request.validate_only:
                 answered(created)
             else:
-                self._when_led(context, created, until_ms, answered)
+                self._when_led(context, created, ends_ms, answered)
 
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, _DOUBTFUL)
         mutations = reply.mutations(strict=version >= _THROTTLED_SINCE)
-        asked = _Asked(context, request, times, wanted, until_ms, doubt, PlaceForTopics(), mutations)
+        asked = _Asked(context, request, times, wanted, ends_ms, doubt, PlaceForTopics(), mutations)
 
         def begin(index: int, arrived: Callable[[Created], None]) -> None:
             self._one(asked, topics[index], arrived)
@@ -119,27 +120,29 @@ class CreateTopics:
 
     def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None], tries: int = 1) -> None:
         """`tries`: how often the topic is placed, this time included."""
-        try:
+
+        def judge() -> tuple[CreateTopic, int]:
             if asked.times[topic.name] > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             command, factor = self._judge(asked, topic, self._services.surface.image())
             if tries == 1:
                 count_mutations(asked.mutations, command.partitions)
-        except ApiError as error:
-            # All three may be wrong, if this replica is behind: the topic may have been deleted, a broker have come.
-            if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done, tries)):
-                error = asked.doubt.error(error)
-                done(Created(error.code, error.message))
-            return
+            return command, factor
 
         def created(outcome: Created) -> None:
             chosen = topic.assignments or outcome.code is not Code.INVALID_REPLICA_ASSIGNMENT
             if chosen or tries == limits.PLACEMENTS_MAX:
                 done(outcome)
             else:
-                place_again(self._services.surface, partial(self._one, asked, topic, done, tries + 1), done)
+                again = partial(self._one, asked, topic, done, tries + 1)
+                place_again(self._services.surface, again, lambda outcome: done(Created(*outcome)))
 
-        self._create(Created(Code.NONE, None, command, factor), asked, created)
+        # What is doubtful may be wrong, if this replica is behind: the topic may have been deleted, a broker have come.
+        asked.doubt.judge(
+            judge,
+            lambda found: self._create(Created(Code.NONE, None, *found), asked, created),
+            lambda error: done(Created(error.code, error.message)),
+        )
 
     def _judge(self, asked: "_Asked", topic: Value, image: ClusterImage | None) -> tuple[CreateTopic, int]:
         """The command that creates one topic, and the number of replicas that it will have. Raises ApiError for the
@@ -147,7 +150,7 @@ class CreateTopics:
         if not self._services.may_create(asked.context, topic.name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
-            raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+            raise ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
         if self._services.settings.topics_mode is TopicsMode.NONE:
             raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
@@ -207,17 +210,16 @@ class CreateTopics:
             done(wanted)
             return
         if asked.request.timeout_ms <= 0:
-            done(Created(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
+            done(Created(*NO_TIME))
             return
 
-        def decided(result: CommandResult) -> None:
-            code = Code(result.error)
-            done(wanted if code is Code.NONE else Created(code, result.message or None))
+        def decided(outcome: Outcome) -> None:
+            done(wanted if outcome.code is Code.NONE else Created(*outcome))
 
-        self._services.surface.submit(wanted.command, deadline_ms=asked.until_ms, done=decided)
+        propose(self._services.surface, wanted.command, asked.until_ms, decided)
 
     def _when_led(
-        self, context: RequestContext, created: list[Created], until_ms: int, done: Callable[[list[Created]], None]
+        self, context: RequestContext, created: list[Created], ends_ms: int, done: Callable[[list[Created]], None]
     ) -> None:
         grown = [Grown(c.topic_id, index) for _, _, c, _ in created if c is not None for index in range(c.partitions)]
         surface = self._services.surface
@@ -226,7 +228,7 @@ class CreateTopics:
             ids = {one.topic_id for one in late}
             done([_TOO_LATE if c.command is not None and c.command.topic_id in ids else c for c in created])
 
-        LeaderWait(surface, grown, standing_of_grown(surface, context.listener), until_ms, waited)
+        LeaderWait(surface, grown, standing_of_grown(surface, context.listener), ends_ms, waited)
 
 
 def _judge_name(name: str, image: ClusterImage, place: PlaceForTopics) -> None:
@@ -254,18 +256,6 @@ def count_mutations(mutations: Mutations, partitions: int) -> None:
     """The last that is judged, as in Kafka, also of a request that only asks. Raises ApiError 89."""
     if not mutations.take(partitions):
         raise ApiError(Code.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
-
-
-def place_again(surface: Surface, again: Callable[[], None], done: Callable[[Created], None]) -> None:
-    """The log refused where a topic was placed: the image here was behind. `done` gets 41 if it may still be."""
-
-    def told(current: bool) -> None:
-        if current:
-            again()
-        else:
-            done(Created(Code.NOT_CONTROLLER, UNPROVEN))
-
-    surface.when_topics_current(told)
 
 
 def _judge_factor(topic: Value, factor: int, image: ClusterImage) -> None:

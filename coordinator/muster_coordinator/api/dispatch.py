@@ -18,8 +18,10 @@ from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.commits import Commits
 from muster_coordinator.api.configs import Configs
 from muster_coordinator.api.coordinator import FindCoordinator
+from muster_coordinator.api.create_partitions import CreatePartitions
 from muster_coordinator.api.create_topics import CreateTopics
 from muster_coordinator.api.delete_records import DeleteRecords
+from muster_coordinator.api.delete_topics import DeleteTopics
 from muster_coordinator.api.describe_cluster import DescribeCluster
 from muster_coordinator.api.describe_list_delete import DescribeListDelete
 from muster_coordinator.api.describe_producers import DescribeProducers
@@ -41,7 +43,6 @@ from muster_coordinator.api.reassignments import Reassignments
 from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.scram_users import ScramUsers
 from muster_coordinator.api.services import ApiSettings, Services
-from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.api.transaction_listing import ListTransactions
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.api.transactions import Transactions
@@ -131,7 +132,6 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     join_sync = JoinSync(services)
     commits = Commits(services)
     groups = DescribeListDelete(services)
-    topics = TopicsAdmin(services)
     cluster = DescribeCluster(services)
     alter_configs = AlterConfigs(services)
     acls = Acls(services)
@@ -154,7 +154,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.LIST_GROUPS: groups.list,
         Api.API_VERSIONS: ApiVersions(services).handle,
         Api.CREATE_TOPICS: CreateTopics(services).handle,
-        Api.DELETE_TOPICS: topics.delete,
+        Api.DELETE_TOPICS: DeleteTopics(services).handle,
         Api.DELETE_RECORDS: DeleteRecords(services).handle,
         Api.INIT_PRODUCER_ID: ProducerIds(services).handle,
         Api.OFFSET_FOR_LEADER_EPOCH: LeaderEpochs(services).handle,
@@ -165,7 +165,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DESCRIBE_CONFIGS: Configs(services).describe,
         Api.ALTER_CONFIGS: alter_configs.replacing,
         Api.DESCRIBE_LOG_DIRS: LogDirs(services).handle,
-        Api.CREATE_PARTITIONS: topics.create_partitions,
+        Api.CREATE_PARTITIONS: CreatePartitions(services).handle,
         Api.DELETE_GROUPS: groups.delete,
         Api.ELECT_LEADERS: Elections(services).handle,
         Api.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental,

@@ -12,11 +12,14 @@ Requests for what the image has cost nothing more. What it does not do: cache a 
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
 
+T = TypeVar("T")
 ABSENT = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 PRESENT = frozenset((Code.TOPIC_ALREADY_EXISTS,))
 UNPROVEN = "this replica may be behind, and the controller's leader could not be reached to confirm that it is not"
@@ -46,6 +49,17 @@ class Doubt:
             self._asked = True
             self._surface.when_topics_current(self._told)
         return True
+
+    def judge(self, judge: Callable[[], T], judged: Callable[[T], None], refused: Callable[[ApiError], None]) -> None:
+        """Judge one part of the request, and call back once. `judge` makes what is wanted from the image, or raises
+        ApiError; it is called again after the confirmation if its refusal needs one."""
+        try:
+            found = judge()
+        except ApiError as error:
+            if not self.parks(error.code, partial(self.judge, judge, judged, refused)):
+                refused(self.error(error))
+            return
+        judged(found)
 
     def answer(self, code: Code) -> Code:
         """The code to answer: `code`, or `late` if it needs a confirmation that did not come."""

@@ -11,12 +11,12 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
-from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import DONE, NO_TIME, NOT_FORMED, Outcome, propose, refused, until_ms
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import CommandResult, FinalizeFeatures
+from muster_coordinator.controller.commands import FinalizeFeatures
 from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.transitions import transition
 from muster_coordinator.errors import ApiError, Code
@@ -79,31 +79,31 @@ class Features:
             reply({"error_code": code, "error_message": f"refused: {code.name}", "results": ()})
             return
         surface = self._services.surface
-        until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
         doubt = Doubt(surface, Code.NOT_CONTROLLER, _OF_THE_IMAGE)
-        self._begin(_Asked(version, request, until_ms, doubt, reply))
+        self._begin(_Asked(version, request, until_ms(surface, request), doubt, reply))
 
     def _begin(self, asked: _Asked) -> None:
-        request, image = asked.request, self._services.surface.image()
-        try:
-            command = _command(asked.version, request, image)
-        except ApiError as error:
-            if not asked.doubt.parks(error.code, partial(self._begin, asked)):
-                _answer(asked, asked.doubt.error(error))
-            return
-        if command is None or request.validate_only:
-            _answer(asked, None)
-        elif request.timeout_ms <= 0:
-            _answer(asked, ApiError(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
-        else:
-            decided = partial(_decided, asked)
-            self._services.surface.submit(command, deadline_ms=asked.until_ms, done=decided)
+        request, surface = asked.request, self._services.surface
+
+        def judged(command: FinalizeFeatures | None) -> None:
+            if command is None or request.validate_only:
+                _answer(asked, DONE)
+            elif request.timeout_ms <= 0:
+                _answer(asked, NO_TIME)
+            else:
+                propose(surface, command, asked.until_ms, partial(_decided, asked))
+
+        asked.doubt.judge(
+            lambda: _command(asked.version, request, surface.image()),
+            judged,
+            lambda error: _answer(asked, refused(error)),
+        )
 
 
 def _command(version: int, request: Value, image: ClusterImage | None) -> FinalizeFeatures | None:
     """The command, valid by this image; None for a request without features. Raises ApiError for the first fault."""
     if image is None:
-        raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+        raise ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
     twice = [name for name, times in Counter(one.feature for one in request.feature_updates).items() if times > 1]
     if twice:
         raise ApiError(Code.INVALID_REQUEST, f"feature {twice[0]} is named twice")
@@ -141,18 +141,15 @@ def _judge(now: int, wanted: int, kind: int) -> None:
         raise ApiError(code, f"the feature level is {now}: {wanted} is an upgrade, and was asked for as a downgrade")
 
 
-def _decided(asked: _Asked, result: CommandResult) -> None:
-    if not result.error:
-        _answer(asked, None)
-        return
-    code = Code(result.error)
-    _answer(asked, ApiError(code if code in _PASSING else Code.INVALID_UPDATE_VERSION, result.message))
+def _decided(asked: _Asked, outcome: Outcome) -> None:
+    known = outcome.code in (Code.NONE, *_PASSING)
+    _answer(asked, outcome if known else outcome._replace(code=Code.INVALID_UPDATE_VERSION))
 
 
-def _answer(asked: _Asked, error: ApiError | None) -> None:
+def _answer(asked: _Asked, outcome: Outcome) -> None:
     """Up to version 1 each feature is told its own error; what is wrong with all of the request, or passes, stands at
     its top."""
-    code, message = (Code.NONE, None) if error is None else (error.code, error.message)
+    code, message = outcome
     results = asked.version <= _RESULTS_UNTIL and code in (Code.NONE, Code.INVALID_UPDATE_VERSION)
     entries = [
         {"feature": one.feature, "error_code": code, "error_message": message} for one in asked.request.feature_updates

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import DONE, Outcome, propose
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import AlterQuotas, CommandResult, QuotaChange
+from muster_coordinator.controller.commands import AlterQuotas, QuotaChange
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.security.limits import ACLS_OF_A_COMMAND_MAX
 from muster_coordinator.security.quota_entities import (
@@ -74,30 +75,29 @@ class Quotas:
         entries = request.entries
         code = self._services.cluster_code(context, Operation.ALTER_CONFIGS)
         if code is not Code.NONE:
-            _answer(reply, entries, [(code, None)] * len(entries))
+            _answer(reply, entries, [Outcome(code)] * len(entries))
             return
-        outcomes: list[tuple[Code, str | None]] = []
+        outcomes: list[Outcome] = []
         changes: list[QuotaChange] = []
         entities = [_entity_of(entry) for entry in entries]
         for at, entry in enumerate(entries):
             error = "Ignoring duplicate entity" if entities.count(entities[at]) > 1 else _entry_error(entry)
-            outcomes.append((Code.NONE, None) if error is None else (Code.INVALID_REQUEST, error))
+            outcomes.append(DONE if error is None else Outcome(Code.INVALID_REQUEST, error))
             if error is None:
                 changes += _changes(entry)
         if len(changes) > ACLS_OF_A_COMMAND_MAX:
-            many = (Code.INVALID_REQUEST, f"at most {ACLS_OF_A_COMMAND_MAX} quotas are changed at once")
+            many = Outcome(Code.INVALID_REQUEST, f"at most {ACLS_OF_A_COMMAND_MAX} quotas are changed at once")
             _answer(reply, entries, [many] * len(entries))
             return
         if request.validate_only or not changes:
             _answer(reply, entries, outcomes)
             return
 
-        def decided(result: CommandResult) -> None:
-            told = (Code(result.error), result.message or None)
-            _answer(reply, entries, [one if one[0] is not Code.NONE else told for one in outcomes])
+        def decided(told: Outcome) -> None:
+            _answer(reply, entries, [one if one.code is not Code.NONE else told for one in outcomes])
 
         deadline_ms = self._services.surface.loop.monotonic_ms() + limits.ADMIN_TIMEOUT_MS_MAX // 2
-        self._services.surface.submit(AlterQuotas(changes=tuple(changes)), deadline_ms=deadline_ms, done=decided)
+        propose(self._services.surface, AlterQuotas(changes=tuple(changes)), deadline_ms, decided)
 
 
 def _filter_of(request: Value) -> _Filter:
@@ -153,7 +153,7 @@ def _parts(entity: QuotaEntity) -> list[Value]:
     return [{"entity_type": kind, "entity_name": None if name == DEFAULT else name} for kind, name in entity]
 
 
-def _answer(reply: Exchange, entries: Sequence[Value], outcomes: Sequence[tuple[Code, str | None]]) -> None:
+def _answer(reply: Exchange, entries: Sequence[Value], outcomes: Sequence[Outcome]) -> None:
     told = [
         {
             "error_code": code,

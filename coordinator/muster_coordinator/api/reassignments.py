@@ -15,15 +15,14 @@ from typing import NamedTuple
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import NO_TIME, NOT_FORMED, Outcome, fit, propose, refused, until_ms
 from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_few, in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import CommandResult, MovePartition
+from muster_coordinator.controller.commands import MovePartition
 from muster_coordinator.controller.image import ClusterImage, Move, Partition, Topic
-from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.controller.moves import move_partition
-from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.exchange import Exchange
@@ -36,13 +35,6 @@ _OF_THE_IMAGE = ABSENT | {
     Code.UNSUPPORTED_VERSION,
 }
 """What is said of a partition only when the image is confirmed as current."""
-
-
-class Moved(NamedTuple):
-    """The answer for one partition."""
-
-    code: Code
-    message: str | None = None
 
 
 class _Asked(NamedTuple):
@@ -76,13 +68,14 @@ class Reassignments:
             (topic.name, one.partition_index): one.replicas for topic in request.topics for one in topic.partitions
         }
         once = list(wanted)
-        until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
-        asked = _Asked(request, Counter(named), until_ms, Doubt(surface, Code.NOT_CONTROLLER, _OF_THE_IMAGE))
+        asked = _Asked(
+            request, Counter(named), until_ms(surface, request), Doubt(surface, Code.NOT_CONTROLLER, _OF_THE_IMAGE)
+        )
 
-        def begin(index: int, arrived: Callable[[Moved], None]) -> None:
+        def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
             self._one(asked, once[index], wanted[once[index]], arrived)
 
-        def decided(outcomes: list[Moved]) -> None:
+        def decided(outcomes: list[Outcome]) -> None:
             responses = _responses(once, outcomes)
             codes = {outcome.code for outcome in outcomes}
             # Java asks again only when the whole request is refused so. Nothing of it was taken.
@@ -100,7 +93,7 @@ class Reassignments:
         if len(named) > limits.PARTITIONS_PER_REQUEST_MAX:
             return ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
         if self._services.surface.image() is None:
-            return ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+            return ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
         return None
 
     def _one(
@@ -108,39 +101,31 @@ class Reassignments:
         asked: _Asked,
         named: tuple[str, int],
         replicas: tuple[int, ...] | None,
-        done: Callable[[Moved], None],
+        done: Callable[[Outcome], None],
     ) -> None:
-        again = partial(self._one, asked, named, replicas, done)
-        try:
+        def judge() -> MovePartition:
             if asked.times[named] > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the partition is named twice")
             topic, image = _existing(self._services.surface.image(), *named)
             partition = topic.partitions[named[1]]
             if not asked.request.allow_replication_factor_change:
-                # Judged by a late image, a change could look like none.
-                if asked.doubt.parks(Code.INVALID_REPLICATION_FACTOR, again):
-                    return
+                if asked.doubt.proven is None:
+                    # Judged by a late image, a change could look like none.
+                    raise ApiError(Code.INVALID_REPLICATION_FACTOR)
                 _judge_factor(partition, replicas)
-            command = _command(image, topic, named[1], replicas)
-        except ApiError as error:
-            if not asked.doubt.parks(error.code, again):
-                error = asked.doubt.error(error)
-                done(Moved(error.code, error.message or None))
-            return
-        self._submit(asked, command, done)
+            return _command(image, topic, named[1], replicas)
 
-    def _submit(self, asked: _Asked, command: MovePartition, done: Callable[[Moved], None]) -> None:
-        if asked.request.timeout_ms <= 0:
-            done(Moved(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
-            return
+        def decided(outcome: Outcome) -> None:
+            gone = outcome.code is Code.UNKNOWN_TOPIC_ID  # deleted meanwhile; the client knows no id
+            done(outcome._replace(code=Code.UNKNOWN_TOPIC_OR_PARTITION) if gone else outcome)
 
-        def decided(result: CommandResult) -> None:
-            code, message = Code(result.error), result.message or None
-            if code is Code.UNKNOWN_TOPIC_ID:  # deleted meanwhile; the client knows no id
-                code = Code.UNKNOWN_TOPIC_OR_PARTITION
-            done(Moved(code, message))
+        def judged(command: MovePartition) -> None:
+            if asked.request.timeout_ms <= 0:
+                done(NO_TIME)
+            else:
+                propose(self._services.surface, command, asked.until_ms, decided)
 
-        self._services.surface.submit(command, deadline_ms=asked.until_ms, done=decided)
+        asked.doubt.judge(judge, judged, lambda error: done(refused(error)))
 
     # -- ListPartitionReassignments
 
@@ -210,13 +195,7 @@ def _command(image: ClusterImage, topic: Topic, number: int, replicas: tuple[int
         raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, "a partition has 1, 3 or 5 replicas, not 0")
     voters = tuple(BrokerId(broker) for broker in replicas or ())
     command = MovePartition(topic_id=topic.topic_id, partition=number, voters=voters)
-    early = level_refusal(image, command)
-    if early is not None:
-        raise ApiError(Code(early.error), early.message)
-    try:
-        move_partition(image, topic.partitions[number], voters)
-    except MisfitError as misfit:
-        raise ApiError(Code(misfit.result.error), misfit.result.message) from misfit
+    fit(image, command, partial(move_partition, image, topic.partitions[number], voters))
     return command
 
 
@@ -230,7 +209,7 @@ def _ongoing(number: int, move: Move) -> Value:
     }
 
 
-def _responses(once: list[tuple[str, int]], outcomes: list[Moved]) -> list[Value]:
+def _responses(once: list[tuple[str, int]], outcomes: list[Outcome]) -> list[Value]:
     topics: dict[str, list[Value]] = {}
     for (name, number), outcome in zip(once, outcomes, strict=True):
         entry = {"partition_index": number, "error_code": outcome.code, "error_message": outcome.message}

@@ -9,23 +9,20 @@ this replica is known not to be behind. What this does not do: show salts or key
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import NOT_FORMED, Outcome, fit, propose, refused
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_few, in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import (
-    CommandResult,
     DeleteScramCredential,
     NewScramCredential,
     SetScramCredential,
 )
 from muster_coordinator.controller.image import ClusterImage
-from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.controller.scram_credentials import delete_credential, set_credential
-from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ports import Rand
 from muster_coordinator.security.limits import SCRAM_SECRET_BYTES
@@ -43,13 +40,6 @@ TWICE = "A user credential cannot be altered twice in the same request"
 _NUMBERS = frozenset(mechanism.value for mechanism in ScramMechanism)
 _ABSENT = frozenset((Code.RESOURCE_NOT_FOUND,))
 Change = SetScramCredential | DeleteScramCredential
-
-
-class _Told(NamedTuple):
-    """The answer for one user."""
-
-    code: Code
-    message: str | None = None
 
 
 class ScramUsers:
@@ -103,16 +93,16 @@ class ScramUsers:
         changes = {change.name: change for change in (*request.deletions, *request.upsertions)}
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, _ABSENT)
 
-        def begin(index: int, arrived: Callable[[_Told], None]) -> None:
+        def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
             name = order[index]
             if code is not Code.NONE:
-                arrived(_Told(code))
+                arrived(Outcome(code))
             elif times[name] > 1:
-                arrived(_Told(Code.DUPLICATE_RESOURCE, TWICE))
+                arrived(Outcome(Code.DUPLICATE_RESOURCE, TWICE))
             else:
                 self._change(context, changes[name], doubt, arrived)
 
-        def answered(outcomes: list[_Told]) -> None:
+        def answered(outcomes: list[Outcome]) -> None:
             results = [
                 {"user": name, "error_code": told.code, "error_message": told.message}
                 for name, told in zip(order, outcomes, strict=True)
@@ -121,21 +111,19 @@ class ScramUsers:
 
         gather_few(self._services.surface.loop, len(order), begin, answered)
 
-    def _change(self, context: RequestContext, asked: Value, doubt: Doubt, done: Callable[[_Told], None]) -> None:
+    def _change(self, context: RequestContext, asked: Value, doubt: Doubt, done: Callable[[Outcome], None]) -> None:
         surface = self._services.surface
-        try:
+
+        def judge() -> Change:
             command = self._command(asked)
             _judge(surface.image(), command)
-        except ApiError as error:
-            if not doubt.parks(error.code, partial(self._change, context, asked, doubt, done)):
-                error = doubt.error(error)
-                done(_Told(error.code, error.message))
-            return
+            return command
 
-        def decided(result: CommandResult) -> None:
-            done(_Told(Code(result.error), result.message or None))
-
-        surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+        doubt.judge(
+            judge,
+            lambda command: propose(surface, command, context.deadline_ms, done),
+            lambda error: done(refused(error)),
+        )
 
     def _command(self, asked: Value) -> Change:
         """Raises ApiError, with Kafka's texts where it has any."""
@@ -165,17 +153,11 @@ class ScramUsers:
 def _judge(image: ClusterImage | None, command: Change) -> None:
     """Raises ApiError for what the log would refuse with this image."""
     if image is None:
-        raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
-    early = level_refusal(image, command)
-    if early is not None:
-        raise ApiError(Code(early.error), early.message)
-    try:
-        if isinstance(command, SetScramCredential):
-            set_credential(image, command)
-        else:
-            delete_credential(image, command)
-    except MisfitError as misfit:
-        raise ApiError(Code(misfit.result.error), misfit.result.message) from misfit
+        raise ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
+    if isinstance(command, SetScramCredential):
+        fit(image, command, partial(set_credential, image, command))
+    else:
+        fit(image, command, partial(delete_credential, image, command))
 
 
 def _described(image: ClusterImage | None, name: str, times: int) -> dict[str, Value]:

@@ -7,14 +7,13 @@ that passes: no leader of the controller, or an image that may be late.
 """
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.changes import NOT_FORMED, Outcome, fit, propose
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import CommandResult, UnregisterBroker
+from muster_coordinator.controller.commands import UnregisterBroker
 from muster_coordinator.controller.departures import unregister
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
-from muster_coordinator.controller.misfit import MisfitError
-from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.exchange import Exchange
@@ -40,37 +39,28 @@ class Unregister:
         self._one(context, BrokerId(request.broker_id), doubt, reply)
 
     def _one(self, context: RequestContext, broker: BrokerId, doubt: Doubt, reply: Exchange) -> None:
-        try:
-            command = _command(self._services.surface.image(), broker)
-        except ApiError as error:
-            if not doubt.parks(error.code, lambda: self._one(context, broker, doubt, reply)):
-                error = doubt.error(error)
-                _answer(reply, error.code, error.message)
-            return
+        def decided(outcome: Outcome) -> None:
+            passing = outcome.code is Code.NOT_CONTROLLER
+            _answer(reply, Code.REQUEST_TIMED_OUT if passing else outcome.code, outcome.message)
 
-        def decided(result: CommandResult) -> None:
-            passing = result.error == Code.NOT_CONTROLLER
-            _answer(reply, Code.REQUEST_TIMED_OUT if passing else Code(result.error), result.message)
-
-        self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+        surface = self._services.surface
+        doubt.judge(
+            lambda: _command(surface.image(), broker),
+            lambda command: propose(surface, command, context.deadline_ms, decided),
+            lambda error: _answer(reply, error.code, error.message),
+        )
 
 
 def _command(image: ClusterImage | None, broker: BrokerId) -> UnregisterBroker:
     """The command, valid by this image. Raises ApiError."""
     if image is None:
-        raise ApiError(Code.REQUEST_TIMED_OUT, "the cluster is not formed yet")
+        raise ApiError(Code.REQUEST_TIMED_OUT, NOT_FORMED)
     known = image.brokers.get(broker)
     command = UnregisterBroker(broker=broker, replica_uuid=EMPTY_ID if known is None else known.replica_uuid)
-    early = level_refusal(image, command)
-    if early is not None:
-        raise ApiError(Code(early.error), early.message)
-    try:
-        unregister(image, command)
-    except MisfitError as misfit:
-        raise ApiError(Code(misfit.result.error), misfit.result.message) from misfit
+    fit(image, command, lambda: unregister(image, command))
     return command
 
 
-def _answer(reply: Exchange, code: Code, message: str) -> None:
+def _answer(reply: Exchange, code: Code, message: str | None) -> None:
     said = None if code is Code.NONE else message or f"refused: {code.name}"
     reply({"error_code": code, "error_message": said})
