@@ -8,19 +8,20 @@ judged by an image that was shown to be current, and again when it is applied. W
 """
 
 import json
+from functools import partial
 
 from aiohttp import web
 
-from muster_coordinator.admin.calls import answer_of, next_turn
-from muster_coordinator.admin.replacement import NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.calls import answer_of, next_turn, proposed
+from muster_coordinator.admin.controller_leader import elsewhere
+from muster_coordinator.admin.refusals import NOT_FORMED, Refusal, asked_by, refused
 from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.balancing import PlannedMove
-from muster_coordinator.controller.commands import Command, CommandResult, DecommissionBroker, PauseBalancer
+from muster_coordinator.controller.commands import CommandResult, DecommissionBroker, PauseBalancer
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.security.roles import Role
 
 PLANNED_MAX = 100
@@ -88,20 +89,18 @@ class Balancing:
 
     async def pause(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that the balancer is paused, or goes on."""
-        try:
-            paused = flag_of(await request.read(), "paused")
-        except (ValueError, RecursionError) as error:
-            return refused(Refusal(400, "bad_request", str(error)))
-        refusal = await self._submit(PauseBalancer(paused=paused))
+        paused = await asked_by(request, partial(flag_of, name="paused"))
+        if isinstance(paused, Refusal):
+            return refused(paused)
+        refusal = refusal_of(await proposed(self._replica, PauseBalancer(paused=paused)))
         return web.json_response({"paused": paused}) if refusal is None else refused(refusal)
 
     async def decommission(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that the broker is to leave, or to stay. It is not empty by then."""
         broker = BrokerId(int(request.match_info["broker"]))
-        try:
-            departing = flag_of(await request.read(), "departing")
-        except (ValueError, RecursionError) as error:
-            return refused(Refusal(400, "bad_request", str(error)))
+        departing = await asked_by(request, partial(flag_of, name="departing"))
+        if isinstance(departing, Refusal):
+            return refused(departing)
         if self._replica.image() is None:
             return refused(NOT_FORMED)
         if not await answer_of(self._replica.when_topics_current):
@@ -111,15 +110,8 @@ class Balancing:
         if known is None:
             return refused(Refusal(404, "no_such_replica", f"no replica of this cluster has the id {broker}"))
         command = DecommissionBroker(broker=broker, replica_uuid=known.replica_uuid, departing=departing)
-        refusal = await self._submit(command)
+        refusal = refusal_of(await proposed(self._replica, command))
         return web.json_response({"broker": broker, "departing": departing}) if refusal is None else refused(refusal)
-
-    async def _submit(self, command: Command) -> Refusal | None:
-        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
-        result: CommandResult = await answer_of(
-            lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
-        )
-        return refusal_of(result)
 
 
 def refusal_of(result: CommandResult) -> Refusal | None:

@@ -8,12 +8,16 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult
+from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.ports import Loop
 
 T = TypeVar("T")
 CALL_MS_MAX = 10_000
 """Deadline of an admin request."""
+assert PROPOSAL_TIMEOUT_MS < CALL_MS_MAX
 
 
 async def answer_of(ask: Callable[[Callable[[T], None]], None]) -> T:
@@ -26,6 +30,12 @@ async def answer_of(ask: Callable[[Callable[[T], None]], None]) -> T:
 
     ask(done)
     return await future
+
+
+async def proposed(replica: AdminReplica, command: Command) -> CommandResult:
+    """Await the result of a command that the controller's leader is to propose."""
+    deadline_ms = replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
+    return await answer_of(lambda done: replica.submit(command, deadline_ms=deadline_ms, done=done))
 
 
 async def next_turn() -> None:

@@ -13,17 +13,18 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
-from muster_coordinator.admin.replacement import NOT_CURRENT, NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.calls import proposed
+from muster_coordinator.admin.controller_leader import led_here
+from muster_coordinator.admin.refusals import NOT_FORMED, Refusal, asked_by, refused
 from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.commands import CommandResult, SetControllerVoters
+from muster_coordinator.controller.commands import SetControllerVoters
 from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.controller.voters import set_voters
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import BROKERS_MAX, PROPOSAL_TIMEOUT_MS
+from muster_coordinator.limits import BROKERS_MAX
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.security.roles import Role
 
@@ -73,27 +74,15 @@ class ControllerVoters:
 
     async def set(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that these are to vote."""
-        try:
-            voters = voters_of(await request.read())
-        except (ValueError, RecursionError) as error:
-            return refused(Refusal(400, "bad_request", str(error)))
-        misdirected = elsewhere(self._replica)
-        if misdirected is not None:
-            return refused(misdirected)
-        if not await answer_of(self._replica.when_topics_current):
-            return refused(elsewhere(self._replica) or NOT_CURRENT)
-        # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
+        voters = await asked_by(request, voters_of)
+        if isinstance(voters, Refusal):
+            return refused(voters)
         command = SetControllerVoters(voters=voters)
-        refusal = elsewhere(self._replica) or judge(self._replica, command)
+        # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
+        refusal = await led_here(self._replica) or judge(self._replica, command)
         if refusal is not None:
             return refused(refusal)
-        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
-        result: CommandResult = await answer_of(
-            lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
-        )
+        result = await proposed(self._replica, command)
         if result.error != Code.NONE:
             return refused(_OUTCOMES.get(result.error) or Refusal(409, "refused", result.message))
         return web.json_response({"voters": list(voters)})
-
-
-assert PROPOSAL_TIMEOUT_MS < CALL_MS_MAX

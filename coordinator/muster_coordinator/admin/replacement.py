@@ -13,21 +13,20 @@ bind the new folder (its registration does), or change the members of any group.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
 
 from aiohttp import web
 
-from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
+from muster_coordinator.admin.calls import proposed
+from muster_coordinator.admin.controller_leader import NOT_CURRENT, led_here
+from muster_coordinator.admin.refusals import NOT_FORMED, Refusal, asked_by, refused
 from muster_coordinator.admin.routes import Route
-from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker, ReplaceReplica
 from muster_coordinator.controller.image import Broker, ClusterImage, Partition, never_registered
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of
-from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.security.roles import Role
@@ -39,18 +38,6 @@ COMMANDS_MAX = 2
 """Proposals of one request: that the folder was the broker's, if that was never registered, and that it is gone."""
 
 
-class Refusal(NamedTuple):
-    """Why a folder is not declared gone, as an answer."""
-
-    status: int
-    error: str
-    message: str
-    more: Mapping[str, object] = {}
-    """Further fields of the answer: of 421, who is right."""
-
-
-NOT_FORMED = Refusal(503, "not_formed", "this replica does not know a cluster yet")
-NOT_CURRENT = Refusal(503, "not_known", "the controller's leader cannot show now that its image is current; ask again")
 UNKNOWN_FATE = Refusal(
     503, "not_known", "it is not known whether the folder was declared gone; ask again, a repetition changes no more"
 )
@@ -194,20 +181,6 @@ def _unknown_members(group: GroupNo) -> Refusal:
     return Refusal(503, "not_known", said)
 
 
-def elsewhere(replica: AdminReplica) -> Refusal | None:
-    """None: this replica leads the controller's group, as far as it knows."""
-    image, leader = replica.image(), replica.leadership(CONTROLLER_GROUP).leader
-    if image is None:
-        return NOT_FORMED
-    if leader == replica.broker:
-        return None
-    known = None if leader is None else image.brokers.get(leader)
-    if known is None:
-        return Refusal(503, "no_leader", "no controller leader is known")
-    more = {"coordinator": known.broker, "admin": known.admin}
-    return Refusal(421, "misdirected", "another replica leads the controller's group", more)
-
-
 def _left_over(group: GroupStatus, here: BrokerId) -> bool:
     """Is what lies here of the group no member of it? Such a copy is told nothing, not even who leads: a partition may
     be on its way back to this broker, and the move may wait for the very replacement that is asked for."""
@@ -277,31 +250,21 @@ class Replacement:
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that the folder is gone for good."""
         broker = BrokerId(int(request.match_info["broker"]))
-        try:
-            gone = gone_of(await request.read())
-        except (ValueError, RecursionError) as error:
-            return refused(Refusal(400, "bad_request", str(error)))
-        misdirected = elsewhere(self._replica)
-        if misdirected is not None:
-            return refused(misdirected)
+        gone = await asked_by(request, gone_of)
+        if isinstance(gone, Refusal):
+            return refused(gone)
         for _ in range(COMMANDS_MAX):
-            if not await answer_of(self._replica.when_topics_current):
-                return refused(elsewhere(self._replica) or NOT_CURRENT)
             # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
-            refusal = elsewhere(self._replica) or judge(self._replica, broker, gone)
+            refusal = await led_here(self._replica) or judge(self._replica, broker, gone)
             if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
                 return refused(refusal or NOT_CURRENT)
             command = command_for(self._replica, broker, gone)
-            result = await self._propose(command)
+            result = await proposed(self._replica, command)
             if result.error != Code.NONE:
                 return refused(_refusal_of(result))
             if isinstance(command, ReplaceReplica):
                 return web.json_response({"broker": broker, "gone": gone.hex(), "binding": result.value})
         return refused(NOT_CURRENT)
-
-    async def _propose(self, command: Command) -> CommandResult:
-        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
-        return await answer_of(lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done))
 
 
 def _refusal_of(result: CommandResult) -> Refusal:
@@ -312,12 +275,3 @@ def _refusal_of(result: CommandResult) -> Refusal:
     if result.error == Code.REQUEST_TIMED_OUT:
         return UNKNOWN_FATE
     return Refusal(409, "refused", result.message)
-
-
-def refused(refusal: Refusal) -> web.Response:
-    """The answer that says so."""
-    document: Json = {"error": refusal.error, "message": refusal.message, **refusal.more}
-    return web.json_response(document, status=refusal.status)
-
-
-assert PROPOSAL_TIMEOUT_MS < CALL_MS_MAX

@@ -15,19 +15,20 @@ from typing import NamedTuple
 from aiohttp import web
 
 from muster_coordinator.admin.balancing import PLANNED_MAX, move_document
-from muster_coordinator.admin.calls import answer_of, next_turn
-from muster_coordinator.admin.replacement import NOT_CURRENT, NOT_FORMED, Refusal, elsewhere, refused
+from muster_coordinator.admin.calls import next_turn, proposed
+from muster_coordinator.admin.controller_leader import elsewhere, led_here
+from muster_coordinator.admin.refusals import NOT_FORMED, Refusal, asked_by, refused
 from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.commands import CommandResult, SetReplicationFactor
+from muster_coordinator.controller.commands import SetReplicationFactor
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
 from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.controller.replication import kept, remaining, replicas_of, set_replication_factor
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP
-from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS, RAFT_GROUPS_MAX
+from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.security.roles import Role
 
 NAMED_MAX = 100
@@ -118,17 +119,12 @@ class Replication:
 
     async def set(self, request: web.Request) -> web.StreamResponse:
         """Answers when it is committed that this is wanted, or with the plan of a dry run."""
-        try:
-            asked = asked_of(await request.read())
-        except (ValueError, RecursionError) as error:
-            return refused(Refusal(400, "bad_request", str(error)))
-        misdirected = elsewhere(self._replica)
-        if misdirected is not None:
-            return refused(misdirected)
-        if not await answer_of(self._replica.when_topics_current):
-            return refused(elsewhere(self._replica) or NOT_CURRENT)
+        asked = await asked_by(request, asked_of)
+        if isinstance(asked, Refusal):
+            return refused(asked)
         # From here to the proposal it is one turn: what it judges by is what it proposes with.
-        image, misdirected = self._replica.image(), elsewhere(self._replica)
+        misdirected = await led_here(self._replica)
+        image = self._replica.image()
         if misdirected is not None or image is None:
             return refused(misdirected or NOT_FORMED)
         command = command_of(image, asked)
@@ -138,10 +134,7 @@ class Replication:
         answer: Json = {"factor": command.factor, "kept": keep[:NAMED_MAX], "kept_more": len(keep) > NAMED_MAX}
         if asked.dry_run:
             return web.json_response(answer | await self._plan(set_replication_factor(image, command)))
-        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
-        result: CommandResult = await answer_of(
-            lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
-        )
+        result = await proposed(self._replica, command)
         if result.error != Code.NONE:
             return refused(_OUTCOMES.get(Code(result.error)) or Refusal(409, "refused", result.message))
         return web.json_response(answer)

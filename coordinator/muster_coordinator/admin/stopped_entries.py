@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from muster_coordinator.admin.refusals import Refusal, refused
 from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
@@ -25,14 +26,6 @@ from muster_coordinator.security.roles import Role
 
 SKIP_S_MAX = 9.0
 """Two elections, and a commit."""
-
-
-class Refusal(NamedTuple):
-    """Why an entry is not skipped."""
-
-    status: int
-    error: str
-    message: str
 
 
 class Named(NamedTuple):
@@ -123,7 +116,7 @@ class StoppedEntries:
         group = GroupNo(int(request.match_info["group"]))
         stopped = self._stopped(group)
         if stopped is None:
-            return _refused(Refusal(404, "not_stopped", f"Raft group {group} has not stopped at an entry here"))
+            return refused(Refusal(404, "not_stopped", f"Raft group {group} has not stopped at an entry here"))
         data = base64.b64encode(stopped.data).decode()
         return web.json_response({"broker": self._replica.broker, **document(stopped), "data_base64": data})
 
@@ -132,10 +125,10 @@ class StoppedEntries:
         try:
             asked = skip_request(await request.json())
         except (ValueError, RecursionError) as error:
-            return _refused(Refusal(400, "bad_request", str(error)))
+            return refused(Refusal(400, "bad_request", str(error)))
         refusal = judge(asked, self._stopped(asked.group), self._replica.broker)
         if refusal is not None:
-            return _refused(refusal)
+            return refused(refusal)
         ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def end(agreed: bool) -> None:
@@ -143,7 +136,7 @@ class StoppedEntries:
                 ended.set_result(agreed)
 
         if not self._replica.skip_entry(asked.group, end):
-            return _refused(Refusal(409, "under_way", "a skip of this group's entry is under way already"))
+            return refused(Refusal(409, "under_way", "a skip of this group's entry is under way already"))
         try:
             agreed = await asyncio.wait_for(asyncio.shield(ended), SKIP_S_MAX)
         except TimeoutError:
@@ -152,7 +145,7 @@ class StoppedEntries:
             self._replica.stop_skipping(asked.group)
         if not agreed:
             message = "the SKIP is not known to be committed: no majority in time, or another replica leads"
-            return _refused(Refusal(503, "not_agreed", message))
+            return refused(Refusal(503, "not_agreed", message))
         return web.json_response({"group": asked.group, **asked.entry._asdict(), "skipped": True})
 
     def _stopped(self, group: GroupNo) -> StoppedEntry | None:
@@ -172,7 +165,3 @@ def document(stopped: StoppedEntry) -> Json:
         "voters": list(stopped.voters),
         "skipped": stopped.skipped,
     }
-
-
-def _refused(refusal: Refusal) -> web.Response:
-    return web.json_response({"error": refusal.error, "message": refusal.message}, status=refusal.status)

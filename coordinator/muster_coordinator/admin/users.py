@@ -15,13 +15,12 @@ from base64 import b64decode
 from aiohttp import web
 
 from muster_coordinator.admin.balancing import refusal_of
-from muster_coordinator.admin.calls import answer_of
-from muster_coordinator.admin.replacement import NOT_FORMED, Refusal, refused
+from muster_coordinator.admin.calls import proposed
+from muster_coordinator.admin.refusals import NOT_FORMED, Refusal, asked_by, refused
 from muster_coordinator.admin.routes import Route
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.commands import CommandResult, NewScramCredential, SetScramCredential
+from muster_coordinator.controller.commands import NewScramCredential, SetScramCredential
 from muster_coordinator.controller.transitions import level_refusal
-from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.security.limits import SCRAM_SECRET_BYTES
 from muster_coordinator.security.roles import Role
 from muster_coordinator.security.scram import ScramCredential, ScramMechanism, credential_error, user_name_error
@@ -75,10 +74,9 @@ class Users:
         error = user_name_error(name)
         if error is not None:
             return refused(Refusal(400, "bad_request", error))
-        try:
-            credential = credential_of_body(await request.read())
-        except (ValueError, RecursionError) as malformed:
-            return refused(Refusal(400, "bad_request", str(malformed)))
+        credential = await asked_by(request, credential_of_body)
+        if isinstance(credential, Refusal):
+            return refused(credential)
         new = NewScramCredential(
             user=name,
             mechanism=credential.mechanism.value,
@@ -94,11 +92,7 @@ class Users:
         early = level_refusal(image, command)
         if early is not None:
             return refused(Refusal(409, "feature_level", early.message))
-        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
-        result: CommandResult = await answer_of(
-            lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done)
-        )
-        refusal = refusal_of(result)
+        refusal = refusal_of(await proposed(self._replica, command))
         if refusal is not None:
             return refused(refusal)
         return web.json_response({"user": name, "mechanism": credential.mechanism.sasl_name})
