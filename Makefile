@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -196,6 +196,11 @@ FORM ?= $(if $(shell command -v cc),compiled,pure)
 
 bench: setup $(if $(filter compiled,$(FORM)),$(COMPILED_STAMP))
 	$(if $(filter compiled,$(FORM)),$(COMPILED_ENV)) $(BIN)/python -m bench $(ROWS)
+
+# Beside the release that tests/releases keeps, both as sources: what a request costs now, and by how much two equal
+# clusters differ on this machine. bench-before ROWS="heartbeat commit offset"
+bench-before: setup
+	$(BIN)/python -m bench --before $(or $(ROWS),heartbeat_1 commit_1 offset_fetch)
 
 # The documents as pages in .cache/site; a link that leads nowhere fails.
 docs: setup

@@ -15,7 +15,9 @@ Samples = Mapping[str, Mapping[str, Sequence[float]]]
 
 MUSTER, KAFKA, KAFKA_FSYNC, UVLOOP, ECHO = "muster", "kafka", "kafka+fsync", "uvloop echo", "compiled echo"
 DISK = "disk"
-SIDES = (MUSTER, KAFKA, KAFKA_FSYNC, UVLOOP, ECHO, DISK)
+AGAIN, BEFORE = "muster again", "muster 7d8ab59"
+"""Today's code a second time, and an earlier release (`before`)."""
+SIDES = (MUSTER, AGAIN, BEFORE, KAFKA, KAFKA_FSYNC, UVLOOP, ECHO, DISK)
 """In the order of a table's columns."""
 
 

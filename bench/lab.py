@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import generator
-from bench.compare import DISK, ECHO, KAFKA, KAFKA_FSYNC, MUSTER, UVLOOP
+from bench.compare import AGAIN, BEFORE, DISK, ECHO, KAFKA, KAFKA_FSYNC, MUSTER, UVLOOP
 from bench.echo_side import Echo
 from bench.errors import BenchError, SideMissing
 from bench.histogram import Buckets, merge
@@ -65,7 +65,7 @@ class Lab:
         except BlockingIOError:
             self._lock.close()
             raise BenchError("Another benchmark is running in this checkout; wait for its end.") from None
-        for side in (MUSTER, KAFKA):
+        for side in (MUSTER, AGAIN, BEFORE, KAFKA):
             for left_over in folder.glob(f"{side}-*"):
                 shutil.rmtree(left_over)
 
@@ -110,9 +110,14 @@ class Lab:
         began = time.monotonic()
         folder = self.folder / f"{name}-{next(self._number)}"
         cluster: Cluster
-        if name == MUSTER:
+        if name in (MUSTER, AGAIN, BEFORE):
             cluster = Muster(
-                folder / "data", replicas=own.replicas, partitions=own.partitions, settings=own.settings, tls=own.tls
+                folder / "data",
+                replicas=own.replicas,
+                partitions=own.partitions,
+                settings=own.settings,
+                tls=own.tls,
+                name=name,
             )
         else:
             cluster = Kafka(folder, partitions=own.partitions, tls=own.tls)

@@ -9,11 +9,12 @@ from muster_coordinator.properties import format_properties, parse_properties
 from typing_extensions import override
 
 from bench import processes
-from bench.compare import MUSTER
+from bench.compare import BEFORE, MUSTER
 from bench.errors import RunFailed
 from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from bench.tls import TLS_LISTENER, TlsFiles
 from tests.cluster import MusterCluster, wait_until
+from tests.releases.release import COMMIT, Release
 
 UNEVEN_MAX = 0.05
 """Largest difference between the most and the fewest leaderships per replica, as a share of all, that affects no
@@ -23,8 +24,6 @@ SPREAD_TIMEOUT_S = 420
 
 
 class Muster(Cluster):
-    name = MUSTER
-
     def __init__(
         self,
         folder: Path,
@@ -33,7 +32,10 @@ class Muster(Cluster):
         partitions: int = 50,
         settings: Mapping[str, str] | None = None,
         tls: bool = False,
+        name: str = MUSTER,
     ) -> None:
+        """`name`: of `compare`; `BEFORE` runs that release."""
+        self.name = name
         self.nodes = replicas
         self.cluster = MusterCluster(
             folder,
@@ -42,6 +44,8 @@ class Muster(Cluster):
             settings=dict(settings or {}),
             room_for=replicas if tls else 0,
         )
+        if name == BEFORE:
+            self.cluster.environment = Release(COMMIT).environment
         if tls:
             self.tls = TlsFiles.make(folder.with_name(folder.name + "-tls"))
 
