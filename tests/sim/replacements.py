@@ -11,7 +11,8 @@ harm is undone, and another replica may be harmed.
 import random
 from collections.abc import Callable
 
-from muster_coordinator.admin.replacement import command_for, elsewhere, judge, seat_of
+from muster_coordinator.admin.controller_leader import elsewhere
+from muster_coordinator.admin.replacement import command_for, judge, seat_of
 from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
