@@ -1,13 +1,14 @@
 """Who calls the admin API, and with which role (ADR 56).
 
-An `Authorization` header decides if there is one: a bearer token of a file, whose role is the file's, or one of the
-identity provider. Without it the client certificate does, which TLS has verified before. So nobody who shows something
-wrong gets in by something else. A caller who has shown who it is may still have no role. What failed is an event, with
-the reason; the caller is told none, and never which users, tokens or roles there are.
+Problem: a caller may show a token, a client certificate, or both. Mechanism: an `Authorization` header decides if there
+is one: its bearer token is one of a file, whose role is the file's, or one that the identity provider signed. Without
+the header the client certificate decides, which TLS has verified before. So a wrong token is refused even with a right
+certificate. A caller who has shown who it is may still have no role. Why a caller was refused is an event of the log;
+the answer says nothing of it, and never which users, tokens or roles there are.
 
-Signing keys that are not known are fetched once (`runtime.jwks`); while they are not to be had nobody is refused: the
-answer is 503. What this does not do: slow down who guesses. Tokens are no passwords that could be guessed, and answers
-that take their time would keep the few connections of this port from honest callers.
+A token whose signing key is not known yet has the keys fetched once (`runtime.jwks`). If they cannot be fetched the
+answer is 503 and not a refusal, since the token may be right. What this does not do: delay the answers to wrong tokens.
+Tokens are too long to be guessed, and delayed answers would occupy the few connections of this port.
 """
 
 import re

@@ -1,8 +1,8 @@
 """`POST /v1/users/{name}/scram`: a user's password, set by who holds the admin token (ADR 62).
 
 Problem: when the last administrator's password is lost, or was deleted, nobody can make another user through Kafka's
-protocol. Mechanism: the way in of who runs the processes. Whoever can read the token's file sets the credential of a
-user, by the very command that AlterUserScramCredentials makes; any replica passes it on. Only salt, StoredKey and
+protocol. Mechanism: whoever can read the admin token's file, as those who run the processes can, sets the credential of
+a user by the same command that AlterUserScramCredentials proposes; any replica passes it on. Only salt, StoredKey and
 ServerKey are sent, which the command line makes of the password. What it does not do: make anybody a super user
 (`super.users` is a setting), delete users, or see a password.
 """

@@ -2,9 +2,9 @@
 
 Topics, partitions, records, configs, groups and their offsets, ACLs, quotas, leaders, replicas, features: who asked,
 from where, for which resources, and what it was answered, also when that was no. It is told when the answer is there; a
-request whose client is gone by then is told as well. With an authorizer commits without a generation are among them,
-which is how offsets are reset; without one nobody is anybody, and consumers that choose their partitions themselves
-commit so all the time.
+request whose client is gone by then is told as well. With an authorizer, commits without a generation are told too,
+because that is how offsets are reset. Without one they are not: no client has shown who it is, and consumers that
+choose their partitions themselves commit in that way all the time.
 
 What a request says besides (values of configs, keys of users, records) is never told.
 """

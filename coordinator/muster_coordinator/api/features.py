@@ -2,9 +2,9 @@
 (KIP-584).
 
 Kafka has a feature "metadata.version", whose levels its tools translate to releases of Kafka; ours are not those, so
-the feature has a name of its own. The level rises by itself some time after all brokers can do more (decision 16); who
-asks for it here does not wait for that, and so gives the way back up earlier. It never falls: what is written at a
-level, earlier releases cannot read.
+the feature has a name of its own. The level rises by itself some time after all brokers support a higher one (decision
+16). This request raises it at once, and from then on no broker can go back to an earlier release. It never falls: what
+is written at a level, earlier releases cannot read.
 """
 
 from collections import Counter

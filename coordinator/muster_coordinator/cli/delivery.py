@@ -1,6 +1,6 @@
 """Records on their way to a topic, counted when the cluster has acknowledged them.
 
-For a record without acknowledgement the error says that it is unknown whether it is stored.
+Whether a record without an acknowledgement is stored is unknown, and the error says so.
 """
 
 import time

@@ -1,9 +1,9 @@
 """`muster cluster features`: which feature levels brokers support, which are in force, and to raise ours (decision 16).
 
-It asks what `kafka-features` asks, by the Kafka protocol. The level rises by itself some time after every broker can do
-more; who raises it here gives the way back to the release before up earlier. It never falls, so `--downgrade` is there
-to be told why not. What this does not do: ask each broker for itself. What is supported is that of one of them; whether
-all do is said by whoever judges the change, also of one that is only tried (`--dry-run`).
+It asks what `kafka-features` asks, by the Kafka protocol. The level rises by itself some time after every broker
+supports a higher one; once it is raised, here or by itself, no broker can go back to the release before. It never
+falls: `--downgrade` only tells why not. What this does not do: ask each broker. It shows what one of them supports;
+whether all do, the controller checks when the level is raised, also with `--dry-run`.
 """
 
 from typing import Annotated

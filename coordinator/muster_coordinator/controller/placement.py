@@ -4,10 +4,10 @@ Problem: a topic has fewer replicas than the cluster has brokers. A rack, and a 
 partition as can be, and no broker more replicas or leaderships than another. Mechanism: partitions are placed one after
 the other, on what those before have left. Each replica goes to the rack that has the fewest of this partition, among
 these to the one with the fewest for each of its brokers, and there to the broker with the fewest. The preferred leader
-is the replica whose broker is preferred least; when all are placed, leaderships are shifted among them until no more
-can be levelled. Brokers without a rack share one that has no name, as in Kafka. Brokers
-that drain, and then those that the caller wants avoided, get a replica only when no other is left: rather two replicas
-in a rack than one on a broker that is away.
+is the replica whose broker is the preferred leader of the fewest partitions; when all are placed, preferences are
+shifted among their replicas until brokers are as equal as can be. Brokers without a rack share one that has no name, as
+in Kafka. Brokers that drain, and those that the caller wants avoided, get a replica only when no other is left: two
+replicas in one rack are better than one on a broker that is away.
 
 The result depends on the arguments alone, but only its proposer has to compute it: the command carries it, and apply
 judges each named broker, not the choice.

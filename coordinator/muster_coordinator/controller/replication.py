@@ -4,12 +4,12 @@ Problem: a cluster that was formed with one replica has one copy of everything. 
 copying the data, and brokers come, go and die meanwhile. Mechanism: the controller's log says of each topic how many
 replicas its partitions are to have, as long as some have another number, and the same of the voters of the controller's
 group. Whoever leads that group plans from it which brokers they are (`resizing`, `balancing`), a few at a time.
-A wish is over when every partition is wanted on that many brokers; what is left are moves (ADR 42). The number is also
-that of topics that are created later without one.
+The request is forgotten when every partition is assigned to that many brokers, though some may still be moving there
+(ADR 42). Topics that are created later without a number get this one.
 
 To raise concerns every topic. To lower takes copies away, so it concerns the cluster's own groups, and a topic only
-when it is named, or all are. A person who gives a partition another number of replicas meanwhile ends the wish for its
-topic, and one who chooses the controller's voters ends that for them: what was said last holds.
+when it is named, or all are. The latest request holds: reassigning a partition to another number of replicas meanwhile
+ends this one for its topic, and choosing the controller's voters ends it for the controller's group.
 
 What this does not do: choose brokers, look at who is alive, or move anything.
 """

@@ -1,9 +1,10 @@
-"""What clients have used, held against their quotas: bytes produced, bytes fetched, time of the broker; partitions
-created and deleted are in `mutations`, as they are measured in another way.
+"""What clients have used, compared with their quotas: bytes produced, bytes fetched, and time of the broker.
+(Partitions created and deleted are measured in another way: `mutations`.)
 
-One `KindQuotas` a kind, as Kafka's ClientQuotaManager: a use is added to the rate of those who share the quota, and who
-is above it is told for how long to keep still. Samples outlive a change of the quota, so a changed bound holds at once
-for what was used before. Rates are kept for clients that have a quota only, for a bounded number of them.
+One `KindQuotas` for each kind, as Kafka's ClientQuotaManager: what a client uses is added to the rate of all who share
+its quota; when that is above the quota, the answer is for how long the client is to be throttled. Samples outlive a
+change of the quota, so a changed bound also counts what was used before it. Rates are kept for clients that have a
+quota only, for a bounded number of them.
 
 What it does not do: read a clock, mute anybody, or know requests (`wire.throttling`).
 """

@@ -2,10 +2,11 @@
 
 A rate over windows, as bytes have it, would let through a request of ten thousand partitions and then throttle for
 hours what comes after. So this quota is a bucket of tokens, as Kafka's TokenBucket: the bound is what flows into it
-each second, and all windows together are what it holds at most; it begins full. A partition takes a token. Who finds
-it not below zero may take more than is in it; then there is nothing until what was taken too much has flowed in again.
+each second, and what flows in during all windows together is the most it holds; it begins full. Each partition takes a
+token. A request that finds the bucket at zero or above may take more tokens than there are; the bucket is below zero
+then, and refuses all others until as many have flowed in.
 
-What it does not do: read a clock, or decide what happens to whom finds it empty (`wire.throttling`).
+What it does not do: read a clock, or decide what becomes of a request that is refused (`wire.throttling`).
 """
 
 from collections import OrderedDict

@@ -2,8 +2,8 @@
 
 A value is added to the sample of its time; a sample is complete when its window has passed. The rate is the sum of all
 samples that have an event within the last `number` windows, over the time since the oldest of them began, but over no
-less than `number - 1` windows and the part of the current one: who begins may use what has gone unused. What it does
-not do: read a clock.
+less than `number - 1` windows and the part of the current one: a client that has been silent may use at once what it
+could have used in that time. What it does not do: read a clock.
 """
 
 from typing import NamedTuple

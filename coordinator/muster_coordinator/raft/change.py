@@ -7,9 +7,9 @@ appends the one that follows from it. One change at a time, and none before the 
 term: without that, two leaders could each change a configuration that the other does not know of (rule 19).
 
 A leader that is not a voter of the new configuration goes on, without counting itself, until that is committed. Then it
-hands leadership over to one of the voters (`raft.transfer`), and steps down if none takes it. Who has been removed is
-not told here (it gets no more entries): it may ask for votes, which nobody gives who hears a leader or whose log is
-longer, and its host is told by others.
+hands leadership over to one of the voters (`raft.transfer`), and steps down if none takes it. A member that was removed
+gets no more entries, so it may not hear of its removal and ask for votes: nobody grants one who hears a leader, or
+whose log is longer. Its host learns of the removal from the controller's image.
 
 What it does not do: wait until a learner has caught up, or choose members: whoever asks for a change does.
 """

@@ -1,10 +1,11 @@
 """The keys that sign OAUTHBEARER's tokens, fetched from an https address or a file, off the loop (ADR 52).
 
 Problem: keys are replaced while clients use them, and their server may hang, grow, or move. Mechanism: they are fetched
-at the start, every `refresh_ms`, and when a token names one that is not known, but once in `JWKS_PAUSE_MS` at most:
-strangers cannot make more of it. A fetch has a time and a size, follows no redirect, and is parsed in a thread. One
-that fails leaves the keys as they were and says so. Whoever asks meanwhile gets its result. What this does not do:
-judge tokens (`security.oauth`), or take an address from anybody but the configuration.
+at the start, every `refresh_ms`, and when a token names one that is not known, but at most once in `JWKS_PAUSE_MS`, so
+that made-up tokens cannot cause a fetch each. A fetch is limited in time and size, follows no redirect, and is parsed
+in a thread. One that fails leaves the keys as they were and is an event of the log. Callers that ask while a fetch is
+under way get its result. What this does not do: judge tokens (`security.oauth`), or take an address from anybody but
+the configuration.
 """
 
 import asyncio

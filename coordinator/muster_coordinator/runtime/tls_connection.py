@@ -5,7 +5,7 @@ so a thousand that connect at once hold the loop for a second; and neither lets 
 refused before OpenSSL has worked for it. Mechanism: one object is the protocol of the raw transport and the transport
 of the protocol above. Bytes go through OpenSSL one record at a time, so its buffers stay as large as a record.
 Handshakes are steps in `Handshakes`: some milliseconds of them a turn, a deadline for each, and a bound on how many are
-open, at which the oldest ends: who is honest needs milliseconds, so it is never the oldest for long.
+open, at which the oldest is ended: an honest client handshakes within milliseconds, so it is rarely the oldest.
 
 Above the handshake a connection is a transport as any other: writes leave in the turn in which they were made, flow
 control and buffer sizes are the raw transport's. What it does not do: choose a context, or say who the peer is.

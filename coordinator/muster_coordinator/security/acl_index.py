@@ -1,11 +1,12 @@
 """All ACLs of a cluster, found by resource: what decides a request must not walk them all.
 
 Problem: every request asks, some about each of its topics, and a cluster has thousands of ACLs. Mechanism: by type of
-resource, LITERAL patterns are in a table by name; PREFIXED ones are in order, and each knows the longest other one that
-is a prefix of it. The greatest pattern that is not above a name is found by bisection. All strings between a prefix of
-the name and the name begin with that prefix, so the pattern found, or one of those that it is reached by, is the
-longest that holds; what that one is reached by holds too, and nothing else does. Under a pattern, entries are by
-principal. So a decision costs one bisection and the patterns that hold for the resource, whatever the number of ACLs.
+resource, LITERAL patterns are in a table by name. PREFIXED ones are in lexical order, and each has a link to the
+longest other one that is a prefix of it. Bisection finds the last pattern that is not after the resource's name. All
+strings between a prefix of the name and the name begin with that prefix; so the longest pattern that matches is the one
+found, or the first that matches of those that its links lead to, and further links from there lead to all the others
+that do. Under a pattern, entries are by principal. So a decision costs one bisection and the patterns that match,
+whatever the number of ACLs.
 
 What it does not do: say who asks (`decision`), check an ACL (`acl`), or keep it (the controller's image).
 """

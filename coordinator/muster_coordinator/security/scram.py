@@ -8,9 +8,10 @@ secret that all replicas share, so that it is the same at every attempt and at e
 exists. The message that the proof signs is built of what the server itself has sent and received: a nonce or a channel
 binding that differs fails.
 
-What this does not do: channel binding (no `-PLUS` mechanism is offered; a client that could bind and says that it
-believes the server cannot is right), names of which another is authenticated (the authorisation id must be the user),
-Kafka's delegation tokens, draw random numbers, or know why a user is missing: `Refused.known` says which it was.
+What this does not do: channel binding (no `-PLUS` mechanism is offered, so a client that says that it could bind, but
+believes that the server cannot, goes on), acting for another user (the authorisation id must be the user), Kafka's
+delegation tokens, drawing random numbers, or knowing whether this replica is behind: a refusal that a newer credential
+might turn is `Refused.doubtful`.
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""Why a secured cluster lets the operator not in. Blocking; asked once after a client could not be made.
+"""Why the operator could not log in to a secured cluster. Blocking; asked once after a client could not be made.
 
-kafka-python tries until its time is up and then says only that: a wrong password, an unknown authority and a cable that
-is cut look the same. So one address is asked step by step: a connection, a handshake, an authentication. Each step has
+kafka-python tries until its time is up and reports only that: a wrong password, an unknown CA and a network that is
+down look the same. So one address is asked step by step: a connection, a handshake, an authentication. Each step has
 a reason of its own. A message never has what the other side sent, nor anything of the login.
 """
 

@@ -1,15 +1,15 @@
 """What is to be done about the certificates of a cluster now: a pure function of what was read, and of the time.
 
-One CA issues the certificate of listeners and peers, another one those of clients. Each is a Secret of ours with a key
-in it that no pod mounts; what is to be trusted of it is in a second Secret without a key. A life, of a CA:
+One CA issues the certificate of listeners and peers, another one those of clients. The key of each is in a Secret that
+no pod mounts; the certificates to trust are in a second Secret, without a key. The life of a CA:
 
     create -> issuing, trusted
     at 2/3 of its life, or asked:  next      a successor is trusted, by everybody before it issues anything
     after the trust delay:         promote   the successor issues; the one before is still trusted
     after the trust delay since the last certificate of the one before was replaced:  forget
 
-So at each time every certificate in use is of a CA that everybody trusts. Clients' certificates are not made here: the
-one before of their CA is forgotten when it has expired, and with it everything that it issued.
+So at any time every certificate in use is of a CA that everybody trusts. Clients' certificates are not made here, so
+the former CA of clients is trusted until it expires, and with it everything that it issued.
 
 A certificate is renewed at 2/3 of its life, when its CA is another one, and when it lacks a name that clients are told.
 At most one step for each Secret in a pass; the next pass sees what it has made.

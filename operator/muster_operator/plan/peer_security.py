@@ -1,10 +1,10 @@
 """How the coordinators of one cluster know each other, and how they get from one way to another without a stop.
 
-Problem: a pod that asks its peers for a secret and one that knows none never link, so no single roll-out closes an open
-cluster, and none of the steps may be remembered. Mechanism: each pod carries how it dials and what it accepts besides.
-The wanted template dials as the spec says and accepts besides whatever some pod, or the live template, dials while it
-does not accept that. So every pod of the wanted template links to every pod that is there. When all accept the new way
-there is nothing left to accept besides, which is another template: the second roll-out.
+Problem: a pod that asks its peers for a secret and a pod that has none cannot link, so one roll-out cannot close an
+open cluster; and the operator, which may be killed at any time, must not have to remember a step. Mechanism: each pod's
+template says how it dials, and which other way it accepts too. The wanted template dials as the spec says, and accepts
+too what some pod (or the live template) still dials. So every new pod can link to every pod that is there. When all
+pods accept the new way, nothing else has to be accepted any more, and the template without it is the second roll-out.
 
 Invariant, held by a property test: whatever changes and whenever a pod is lost, two pods that exist at the same time
 link, if their cluster has more than one.

@@ -4,7 +4,7 @@ Problem: the pod comes back with an empty folder, which stays out until somebody
 good; and a claim whose volume is gone keeps its pod from starting at all. Mechanism, each pass from what is true then:
 
  1. The controller's leader says that the recorded folder is bound to the id -> ReplaceReplica. Where the claim is a
-    new one, first when its replica runs on a folder of its own: before that nothing would come of it.
+    new one, only once its replica runs on a folder of its own: no replica could take the place before that.
  2. It says that the id waits for a new folder, and the lost claim is in the way -> DeleteClaim and DeletePod. So no
     claim is deleted before a majority of the coordinators has agreed that what is on it is never used again.
  3. The new folder is bound -> the record is replaced (`plan.volume_records`), so nothing is lost any more.

@@ -1,4 +1,5 @@
-"""Records of types that this release does not know: findings, so that a log of a later Kafka is not half a truth.
+"""Records of types that this release does not know. Each is a finding: the report of a later Kafka's log must not look
+complete.
 
 The record itself stays in `records`, raw. Keys of all types so far begin with the group's id, so the group that it is
 probably about is named: what this release knows of that group may not be all.

@@ -3,12 +3,12 @@
 Problem: every replica must clean its own log in time, without a word to the others, and neither stop requests nor fill
 the disk. Mechanism: every `log.cleaner.backoff.ms` all partitions are looked at, some in each turn, and the one with
 the largest dirty part of those that are due is cleaned, one at a time (`cleaning_round`), at most
-`log.cleaner.io.max.bytes.per.second` together, with at most `log.cleaner.dedupe.buffer.size` of memory for keys. What
-may be cleaned is sealed, before the segments of the newest durable recovery point, which a start needs, and of the
-newest checkpoint's, which a follower is offered; below the last stable offset, and undamaged. Where the checkpoint is
-what forbids it, a newer one is asked for. A round that fails, for lack of space too, is told
-and tried again later. Replicas clean at different times, and differ then byte by byte, but not in what a reader is
-told.
+`log.cleaner.io.max.bytes.per.second` together, with at most `log.cleaner.dedupe.buffer.size` of memory for keys. A
+segment may be cleaned when it is sealed, undamaged, below the last stable offset, and before two others: the one of the
+newest durable recovery point, from which a start continues, and the one of the newest checkpoint, from which a follower
+would continue after an install. Where the checkpoint is what forbids it, a newer one is asked for. A round that fails,
+also for lack of space, is an event of the log and is tried again later. Replicas clean at different times, so their
+files differ byte by byte, but readers are told the same by each.
 
 The offsets log and the transaction log keep their history first (`internal_logs`), and of them only what the newest
 checkpoint published since the start covers is cleaned (ADR 76, L1).

@@ -3,9 +3,9 @@
 Problem: a transaction whose outcome is decided keeps readers back in every partition that lacks its marker, and the
 partitions' leaders move and die. Mechanism: each marker is tried until its partition has it, or does not exist any
 more, or its coordinator was deposed; those for one peer travel together. Pauses between tries grow. That a partition
-does not exist is believed only after a round with the controller's leader. Code 47 says that the partition has
-something newer of the producer, 17 that it takes no transactions: one that this marker would end is not open there. 52:
-a later coordinator has written there, and this one will hear that it was deposed.
+does not exist is believed only after a round with the controller's leader. Three errors end the tries. 47: the
+partition has something newer of this producer; 17: it takes no transactions. In both cases there is nothing open that
+this marker could end. 52: a later coordinator has written its marker there, and this one will hear that it was deposed.
 
 What it does not do: know transactions. The coordinator counts what is missing, and a new leader sends all markers anew.
 """
