@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.options import StoppedConfig
 from muster_coordinator.cli.output import note
 from muster_coordinator.errors import Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
 from muster_coordinator.settings import ConfigError, load_settings
@@ -24,7 +25,7 @@ MAY_BE_LOST = (
 
 
 def accept_losses(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The stopped replica's properties file.")],
+    config: StoppedConfig,
     *,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, print what would be done.")] = False,
 ) -> None:

@@ -52,6 +52,7 @@ class Found(StrEnum):
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="A topic; * is every one. May be given again.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", help="A consumer group; * is every one. Again.")]
 TransactionalIds = Annotated[list[str] | None, typer.Option("--transactional-id", help="A transactional id.")]
+Hosts = Annotated[list[str] | None, typer.Option(help="Only from this IP address. Default: from any.")]
 OfCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Operations = Annotated[
     list[str] | None, typer.Option("--operation", help="Read, Write, Create, Describe, … or All, the default.")
@@ -70,8 +71,8 @@ def add(
     cluster: OfCluster = False,
     allow_principal: Annotated[list[str] | None, typer.Option(help="User:NAME, or User:* for everybody.")] = None,
     deny_principal: Annotated[list[str] | None, typer.Option(help="Likewise. To deny goes before to allow.")] = None,
-    allow_host: Annotated[list[str] | None, typer.Option(help="Only from this IP address. Default: from any.")] = None,
-    deny_host: Annotated[list[str] | None, typer.Option(help="Only from this IP address. Default: from any.")] = None,
+    allow_host: Hosts = None,
+    deny_host: Hosts = None,
     operation: Operations = None,
     producer: Annotated[bool, typer.Option("--producer", help="What a producer needs to --topic.")] = False,
     consumer: Annotated[bool, typer.Option("--consumer", help="What members of --group need to --topic.")] = False,

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from muster_coordinator.cli.admin_client import Json, get_json, post_json
+from muster_coordinator.cli.admin_client import Json, post_json
 from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.controller_leader import COMMIT_TIMEOUT_S, accepted, ask_leader, leader_address
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
@@ -21,15 +22,13 @@ from muster_coordinator.cli.options import (
     AdminConfig,
     AdminTimeout,
     DevFolder,
+    LeavingBroker,
     Output,
     TokenFile,
 )
 from muster_coordinator.cli.output import Column, Format, emit_value, note, table
 
-LEADERS_MAX = 3
-"""How often a question follows the controller's leadership."""
-COMMIT_TIMEOUT_S = 15.0
-"""Longer than a replica waits for a proposal's outcome."""
+PATH = "/v1/balancer"
 LOOK_S = 2.0
 
 _MOVES = (
@@ -65,10 +64,10 @@ def balance(
     addresses, login = access(admin, token_file, dev, config)
     first = first_status(addresses, login, timeout)
     if pause or resume:
-        _post(first, "/v1/balancer", login, {"paused": pause})
+        _post(first, PATH, login, {"paused": pause})
         print("the balancer is paused" if pause else "the balancer goes on")
         return
-    document = _of_the_leader(first, login, timeout)
+    document = ask_leader(leader_address(first), PATH, login, timeout)
     if output is not Format.TABLE:
         emit_value(document, output)
         return
@@ -79,7 +78,7 @@ def balance(
 
 
 def decommission(
-    replica: Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the one that is to leave.")],
+    replica: LeavingBroker,
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
@@ -121,7 +120,7 @@ def _left(replica: int, addresses: list[str], login: AdminLogin, timeout_s: floa
             first = first_status(addresses, login, timeout_s)
             if replica not in [one["broker"] for one in first["brokers"]]:
                 return True
-            document = _of_the_leader(first, login, timeout_s)
+            document = ask_leader(leader_address(first), PATH, login, timeout_s)
             said = f"{document['state']}, {len(document['planned'])}{'+' if document['more'] else ''} moves to go"
             said += f": {document['reason']}" if document["reason"] else ""
         except CliError as error:
@@ -139,29 +138,7 @@ def _post(first: Json, path: str, login: AdminLogin, body: Json) -> None:
     if not address:
         raise CliError(Exit.UNREACHABLE, f"replica {first['broker']} has not registered an admin address")
     status, answer = post_json(address, path, login, COMMIT_TIMEOUT_S, body)
-    _accepted(status, answer, address)
-
-
-def _of_the_leader(first: Json, login: AdminLogin, timeout_s: float) -> Json:
-    """The answer of the controller's leader, wherever it is by now. Raises CliError."""
-    leader = first["controller"]["leader"]
-    address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
-    if not address:
-        raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
-    for _ in range(LEADERS_MAX):
-        status, answer = get_json(address, "/v1/balancer", login, timeout_s)
-        if status != 421:
-            return _accepted(status, answer, address)
-        address = answer["admin"]
-    raise CliError(Exit.UNREACHABLE, "the leadership of the controller's group moves; ask again")
-
-
-def _accepted(status: int, answer: Json, address: str) -> Json:
-    """The answer of a request that was carried out. Raises CliError with its words."""
-    if status == 200:
-        return answer
-    code = {404: Exit.NOT_FOUND, 503: Exit.UNREACHABLE}.get(status, Exit.REFUSED)
-    raise CliError(code, answer.get("message", f"{address} answers HTTP {status}"))
+    accepted(status, answer, f"{address}{path}")
 
 
 def print_plan(document: Json) -> None:

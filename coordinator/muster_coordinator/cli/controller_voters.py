@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from muster_coordinator.cli.admin_client import ask_admin
 from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.controller_leader import ask_leader, leader_address
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
@@ -20,7 +22,6 @@ from muster_coordinator.cli.options import (
     DevFolder,
     TokenFile,
 )
-from muster_coordinator.cli.replace_replica import ask_leader, leader_status
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +42,9 @@ def controller_voters(
     """Have these brokers vote in the controller's group, and the others observe it."""
     addresses, login = access(admin, token_file, dev, config)
     wanted = _ids(voters)
-    leader, document = leader_status(first_status(addresses, login, timeout), login, timeout)
-    ask_leader(leader, "/v1/controller/voters", login, {"voters": wanted})
+    leader = leader_address(first_status(addresses, login, timeout))
+    document = ask_admin(leader, "/v1/status", login, timeout)
+    ask_leader(leader, "/v1/controller/voters", login, timeout, {"voters": wanted})
     before = ",".join(map(str, document["voters"]))
     print(f"{','.join(map(str, wanted))} are to vote in the controller's group, instead of {before}")
 

@@ -22,7 +22,7 @@ from muster_coordinator.cli.cluster import access, first_status
 from muster_coordinator.cli.dev import is_ready, is_replica, lock_supervisor, read_pid
 from muster_coordinator.cli.dev_layout import HOST, PROBE_PORTS, DevLayout
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.options import DEFAULT_ADMIN, DEFAULT_ADMIN_TIMEOUT_S
+from muster_coordinator.cli.options import DEFAULT_ADMIN, DEFAULT_ADMIN_TIMEOUT_S, LeavingBroker
 from muster_coordinator.properties import PropertiesError
 
 LOOK_S = 0.2
@@ -65,7 +65,7 @@ def add_broker(
 
 
 def remove_broker(
-    replica: Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the one that is to leave.")],
+    replica: LeavingBroker,
     data: Data = DEFAULT_DATA,
     *,
     wait: Annotated[int, typer.Option("--wait", metavar="S", min=1, help="Seconds until it must have left.")] = 900,

@@ -48,3 +48,6 @@ AdminConfig = Annotated[
     ),
 ]
 AdminTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")]
+
+StoppedConfig = Annotated[Path, typer.Option("--config", "-c", help="The stopped replica's properties file.")]
+LeavingBroker = Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the one that is to leave.")]

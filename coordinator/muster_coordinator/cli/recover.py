@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.options import Output
+from muster_coordinator.cli.options import Output, StoppedConfig
 from muster_coordinator.cli.output import Format, emit, emit_value, note
 from muster_coordinator.errors import Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
 from muster_coordinator.settings import ConfigError, Settings, load_settings
@@ -30,7 +30,7 @@ GROUPS_SHOWN = 20
 
 
 def recover(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The stopped replica's properties file.")],
+    config: StoppedConfig,
     *,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, say what would be lost.")] = False,
     cluster_id: Annotated[

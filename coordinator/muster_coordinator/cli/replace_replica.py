@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from muster_coordinator.cli.admin_client import Json, ask_admin, post_json
-from muster_coordinator.cli.admin_login import AdminLogin
+from muster_coordinator.cli.admin_client import Json, ask_admin
 from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.controller_leader import ask_leader, leader_address
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
@@ -25,11 +25,6 @@ from muster_coordinator.cli.options import (
     DevFolder,
     TokenFile,
 )
-
-REPLACE_TIMEOUT_S = 15.0
-"""Longer than a replica waits for the proposal's outcome."""
-LEADERS_MAX = 3
-"""How often a request follows the controller's leadership."""
 
 
 def register(app: typer.Typer) -> None:
@@ -53,10 +48,12 @@ def replace(
     addresses, login = access(admin, token_file, dev, config)
     if folder is not None and re.fullmatch(r"[0-9a-f]{32}", folder) is None:
         raise CliError(Exit.USAGE, f"--folder is the uuid of a data folder, 32 hex digits, not {folder!r}")
-    leader, document = leader_status(first_status(addresses, login, timeout), login, timeout)
+    leader = leader_address(first_status(addresses, login, timeout))
+    document = ask_admin(leader, "/v1/status", login, timeout)
+    path = f"/v1/replicas/{replica}/replace"
     known = _seat(replica, document)
     if folder is not None:
-        _ask(leader, replica, folder, login)
+        ask_leader(leader, path, login, timeout, {"gone": folder})
         print(f"data folder {folder} of replica {replica} is gone for good")
         return
     if known is None:
@@ -70,17 +67,8 @@ def replace(
     print("It will be gone for good: should it come back, it is refused and has to be removed.")
     if not _agreed(replica):
         raise CliError(Exit.REFUSED, "not confirmed; nothing was changed")
-    _ask(leader, replica, gone, login)
+    ask_leader(leader, path, login, timeout, {"gone": gone})
     print(f"data folder {gone} is gone for good; replica {replica} waits for a new one")
-
-
-def leader_status(first: Json, login: AdminLogin, timeout_s: float) -> tuple[str, Json]:
-    """(admin address, status) of the controller's leader. Raises CliError."""
-    leader = first["controller"]["leader"]
-    address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
-    if not address:
-        raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
-    return address, ask_admin(address, "/v1/status", login, timeout_s)
 
 
 def _seat(replica: int, status: Json) -> Json | None:
@@ -99,21 +87,3 @@ def _agreed(replica: int) -> bool:
     question = f"Declare it gone for good, and give id {replica} to the next new data folder? [y/N]: "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _ask(address: str, replica: int, gone: str, login: AdminLogin) -> None:
-    ask_leader(address, f"/v1/replicas/{replica}/replace", login, {"gone": gone})
-
-
-def ask_leader(address: str, path: str, login: AdminLogin, body: Json) -> None:
-    """Ask the controller's leader, wherever it is by now. Raises CliError with its answer."""
-    for _ in range(LEADERS_MAX):
-        status, answer = post_json(address, path, login, REPLACE_TIMEOUT_S, body)
-        if status == 200:
-            return
-        if status == 421:
-            address = answer["admin"]
-            continue
-        code = {404: Exit.NOT_FOUND, 503: Exit.UNREACHABLE}.get(status, Exit.REFUSED)
-        raise CliError(code, answer.get("message", f"{address}{path} answers HTTP {status}"))
-    raise CliError(Exit.UNREACHABLE, "the leadership of the controller's group moves; ask again")

@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 
-from muster_coordinator.cli.admin_client import Json, get_json, post_json
+from muster_coordinator.cli.admin_client import Json
 from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.balance import print_plan
 from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.controller_leader import ask_leader, leader_address
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.options import (
     DEFAULT_ADMIN,
@@ -28,10 +29,6 @@ from muster_coordinator.cli.options import (
 from muster_coordinator.cli.output import Format, emit_value, note
 
 PATH = "/v1/replication-factor"
-LEADERS_MAX = 3
-"""How often a question follows the controller's leadership."""
-COMMIT_TIMEOUT_S = 15.0
-"""Longer than a replica waits for a proposal's outcome."""
 LOOK_S = 1.0
 
 
@@ -91,22 +88,7 @@ def replication_factor(
 
 def _ask(first: Json, login: AdminLogin, timeout_s: float, body: Json | None = None) -> Json:
     """The answer of the controller's leader, wherever it is by now. Raises CliError with its words."""
-    leader = first["controller"]["leader"]
-    address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
-    if not address:
-        raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
-    for _ in range(LEADERS_MAX):
-        if body is None:
-            status, answer = get_json(address, PATH, login, timeout_s)
-        else:
-            status, answer = post_json(address, PATH, login, COMMIT_TIMEOUT_S, body)
-        if status == 200:
-            return answer
-        if status != 421:
-            code = {404: Exit.NOT_FOUND, 503: Exit.UNREACHABLE}.get(status, Exit.REFUSED)
-            raise CliError(code, answer.get("message", f"{address} answers HTTP {status}"))
-        address = answer["admin"]
-    raise CliError(Exit.UNREACHABLE, "the leadership of the controller's group moves; ask again")
+    return ask_leader(leader_address(first), PATH, login, timeout_s, body)
 
 
 def _show_answer(answer: Json, output: Format, *, dry_run: bool) -> None:

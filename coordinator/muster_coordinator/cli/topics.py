@@ -44,6 +44,7 @@ _CONFIG = re.compile(r"[a-z][a-z0-9.]*=")
 _NUMBERED = re.compile(r"\[Error (-?\d+)\] \w+: ?(.*)", re.DOTALL)
 """How kafka-python writes a broker's error."""
 
+TopicName = Annotated[str, typer.Argument(help="The topic's name.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A topic config, KEY=VALUE; may be repeated.")]
 Configs = Annotated[
     list[str] | None,
@@ -55,7 +56,7 @@ Configs = Annotated[
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="The topic's name.")],
+    name: TopicName,
     partitions: Annotated[
         int | None, typer.Option("--partitions", min=1, help="Default: the cluster's num.partitions.")
     ] = None,
@@ -116,7 +117,7 @@ def list_topics(
 
 @app.command("describe")
 def describe(
-    name: Annotated[str, typer.Argument(help="The topic's name.")],
+    name: TopicName,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
@@ -145,7 +146,7 @@ def describe(
 
 @app.command("alter")
 def alter(
-    name: Annotated[str, typer.Argument(help="The topic's name.")],
+    name: TopicName,
     partitions: Annotated[
         int | None, typer.Option("--partitions", min=1, help="How many there are to be; never fewer than there are.")
     ] = None,

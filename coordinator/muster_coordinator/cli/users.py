@@ -19,6 +19,7 @@ import typer
 from muster_coordinator.cli.admin_client import post_json
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.cluster import access
+from muster_coordinator.cli.controller_leader import COMMIT_TIMEOUT_S
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
@@ -49,22 +50,22 @@ _LISTED = (
 DEFAULT_MECHANISM = ScramMechanism.SHA_512.sasl_name
 ITERATIONS = 2 * SCRAM_ITERATIONS_MIN
 SALT_BYTES = 24
-COMMIT_TIMEOUT_S = 15.0
-"""Longer than a replica waits for a proposal's outcome."""
 
+UserName = Annotated[str, typer.Argument(help="The user's name.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="Its first line is the password. Default: asked for, or standard input.")
+]
 Mechanism = Annotated[str, typer.Option("--mechanism", help="SCRAM-SHA-256 or SCRAM-SHA-512.")]
 
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="The user's name.")],
+    name: UserName,
     mechanism: Mechanism = DEFAULT_MECHANISM,
     iterations: Annotated[
         int, typer.Option(min=SCRAM_ITERATIONS_MIN, max=SCRAM_ITERATIONS_MAX, help="Each client makes them.")
     ] = ITERATIONS,
-    password_file: Annotated[
-        Path | None, typer.Option(help="Its first line is the password. Default: asked for, or standard input.")
-    ] = None,
+    password_file: PasswordFile = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -103,7 +104,7 @@ def list_users(
 
 @app.command("delete")
 def delete(
-    name: Annotated[str, typer.Argument(help="The user's name.")],
+    name: UserName,
     mechanism: Mechanism = DEFAULT_MECHANISM,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
@@ -119,11 +120,9 @@ def delete(
 
 @app.command("recover")
 def recover(
-    name: Annotated[str, typer.Argument(help="The user's name.")],
+    name: UserName,
     mechanism: Mechanism = DEFAULT_MECHANISM,
-    password_file: Annotated[
-        Path | None, typer.Option(help="Its first line is the password. Default: asked for, or standard input.")
-    ] = None,
+    password_file: PasswordFile = None,
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
