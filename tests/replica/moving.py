@@ -3,7 +3,8 @@
 Each function is about the topic's partition of `serving_cluster`, or about the one with the Raft group that is named.
 """
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 
 from muster_coordinator.controller.commands import MovePartition
 from muster_coordinator.controller.image import Partition, Topic
@@ -101,3 +102,27 @@ def await_told(cluster: SimCluster, broker: int, *voters: int, group: GroupNo = 
 
 def wal_of(cluster: SimCluster, broker: int, group: GroupNo = TOPIC_GROUP):
     return cluster.nodes[broker].group_manager.wal_of(group)
+
+
+def storm(
+    cluster: SimCluster, rand: random.Random, write: Callable[[int], None], group: GroupNo = TOPIC_GROUP
+) -> tuple[int, ...]:
+    """Moves at random, brokers that lose power at random, some writes after each: who has it when all is complete."""
+    voters: tuple[int, ...] = FOUNDERS
+    for _ in range(6):
+        voters = tuple(rand.sample((*FOUNDERS, *NEW), rand.choice((1, 3, 3, 5))))
+        move(cluster, *voters, group=group)
+        for _ in range(rand.randrange(3)):
+            cluster.world.run_for(rand.randrange(1, 3_000))
+            down = rand.sample((*FOUNDERS, *NEW), rand.choice((1, 1, 2)))
+            for broker in down:
+                cluster.kill(broker)
+            cluster.world.run_for(rand.randrange(1, 3_000))
+            for broker in down:
+                cluster.restart(broker)
+            cluster.world.run_for(rand.randrange(1, 1_000))
+        cluster.wait_ready(ms=60_000)
+        write(3)
+    await_moved(cluster, *voters, group=group)
+    write(3)
+    return voters

@@ -26,6 +26,7 @@ from tests.replica.moving import (
     cluster_of_six,
     move,
     partition,
+    storm,
     traces,
     wal_of,
 )
@@ -269,28 +270,10 @@ def test_wanted_again_while_it_is_being_removed() -> None:
 def test_whoever_dies_at_whatever_step(seed: int) -> None:
     """Moves at random, brokers that lose power at random; at the end nothing acknowledged is lost, and every replica is
     where it is wanted and nowhere else."""
-    rand = random.Random(seed)
     cluster = cluster_of_six(seed, **(SMALL if seed % 2 else {}))
     records = Records(cluster)
     records.write(5)
-    voters: tuple[int, ...] = FOUNDERS
-    for _ in range(6):
-        voters = tuple(rand.sample((*FOUNDERS, *NEW), rand.choice((1, 3, 3, 5))))
-        move(cluster, *voters)
-        for _ in range(rand.randrange(3)):
-            cluster.world.run_for(rand.randrange(1, 3_000))
-            down = rand.sample((*FOUNDERS, *NEW), rand.choice((1, 1, 2)))
-            for broker in down:
-                cluster.kill(broker)
-            cluster.world.run_for(rand.randrange(1, 3_000))
-            for broker in down:
-                cluster.restart(broker)
-            cluster.world.run_for(rand.randrange(1, 1_000))
-        cluster.wait_ready(ms=60_000)
-        records.write(3)
-    await_moved(cluster, *voters)
-    records.write(3)
-    records.check(*voters)
+    records.check(*storm(cluster, random.Random(seed), records.write))
 
 
 def test_a_start_removes_what_a_crash_has_left() -> None:

@@ -399,28 +399,10 @@ def test_a_shard_that_comes_later_knows_which_topics_were_deleted() -> None:
 def test_whoever_dies_at_whatever_step(seed: int) -> None:
     """Moves at random, brokers that lose power at random; at the end nothing acknowledged is lost, and every replica is
     where it is wanted and nowhere else."""
-    rand = random.Random(seed)
     cluster = cluster_of_six(seed, **(SMALL if seed % 2 else {}))
     commits = Commits(cluster)
     commits.write(5)
-    voters: tuple[int, ...] = FOUNDERS
-    for _ in range(6):
-        voters = tuple(rand.sample((*FOUNDERS, *NEW), rand.choice((1, 3, 3, 5))))
-        move(cluster, *voters)
-        for _ in range(rand.randrange(3)):
-            cluster.world.run_for(rand.randrange(1, 3_000))
-            down = rand.sample((*FOUNDERS, *NEW), rand.choice((1, 1, 2)))
-            for broker in down:
-                cluster.kill(broker)
-            cluster.world.run_for(rand.randrange(1, 3_000))
-            for broker in down:
-                cluster.restart(broker)
-            cluster.world.run_for(rand.randrange(1, 1_000))
-        cluster.wait_ready(ms=60_000)
-        commits.write(3)
-    await_moved(cluster, *voters)
-    commits.write(3)
-    commits.check(*voters)
+    commits.check(*moving.storm(cluster, random.Random(seed), commits.write, GROUP))
 
 
 @pytest.mark.parametrize("seed", range(8))
