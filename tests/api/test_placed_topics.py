@@ -17,7 +17,7 @@ from muster_coordinator.wire.versions import Api
 from tests.api.fake_surface import FakeSurface, broker, topic
 from tests.api.kafka_client import KafkaClient, code
 from tests.api.test_every_version import REQUESTS, SERVED, error_codes
-from tests.api.test_topic_administration import assigned, create, grow, outcome, wanted
+from tests.api.topic_requests import assigned, create, grow, outcome, wanted
 from tests.made_settings import api_settings
 
 RACKS = ("a", "b", "c", "a", "b")

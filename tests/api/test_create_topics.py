@@ -1,40 +1,21 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords (protocol notes 14, 15)."""
+"""CreateTopics (protocol notes 15)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 from muster_coordinator.api import limits
-from muster_coordinator.api.services import ApiSettings, TopicsMode
-from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
+from muster_coordinator.api.services import TopicsMode
+from muster_coordinator.controller.commands import Command, CommandResult, CreateTopic
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
 from muster_coordinator.controller.transitions import raft_groups
-from muster_coordinator.errors import Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
-from muster_coordinator.wire.throttling import Throttling
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.api.topic_requests import ORDERS_ID, assigned, create, grow, outcome, unled, wanted
 from tests.made_settings import api_settings
-
-ORDERS_ID = b"orders----------"
-
-
-def wanted(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "num_partitions": 2, "replication_factor": 3, **more}
-
-
-def create(surface: FakeSurface, *topics: dict[str, Any], version: int = 7, **more: Any) -> Any:
-    settings = more.pop("settings", None)
-    client = KafkaClient(surface, settings=settings)
-    return client.ask(Api.CREATE_TOPICS, version, topics=topics, **{"timeout_ms": 5_000, **more})
-
-
-def outcome(answer: Any) -> list[tuple[str, int]]:
-    return [(t.name, code(t.error_code)) for t in answer.topics]
 
 
 def refusal(surface: FakeSurface, **more: Any) -> int:
@@ -42,9 +23,6 @@ def refusal(surface: FakeSurface, **more: Any) -> int:
     if code(answer.topics[0].error_code):
         assert surface.commands == []
     return code(answer.topics[0].error_code)
-
-
-# -- CreateTopics
 
 
 @pytest.mark.parametrize("version", range(2, 8))
@@ -175,11 +153,6 @@ def test_numbers_of_partitions(partitions: int, expected: int) -> None:
     assert refusal(surface, num_partitions=room(surface)) == 0
 
 
-def assigned(*replicas: tuple[int, tuple[int, ...]], **more: Any) -> dict[str, Any]:
-    assignments = [{"partition_index": i, "broker_ids": brokers} for i, brokers in replicas]
-    return {"num_partitions": -1, "replication_factor": -1, "assignments": assignments, **more}
-
-
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -261,12 +234,6 @@ def test_a_promise_waits_for_the_controller() -> None:
     client = KafkaClient(surface)
     client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
     assert client.receive() == []
-
-
-def unled(surface: FakeSurface) -> list[int]:
-    """The Raft groups of partitions without leader."""
-    groups = (p.group for t in surface.topics.values() for p in t.partitions)
-    return [group for group in groups if group not in surface.leaders]
 
 
 def test_new_topics_are_answered_when_all_their_partitions_have_leaders() -> None:
@@ -370,271 +337,5 @@ def test_ids_are_never_used_twice() -> None:
     assert [c.topic_id for c in surface.commands if isinstance(c, CreateTopic)] == [b"fresh-----------"]
 
 
-# -- DeleteTopics
-
-
-def delete(
-    surface: FakeSurface, version: int, *names: str, settings: ApiSettings | None = None
-) -> list[tuple[Any, int]]:
-    topics = [{"name": name} for name in names]
-    client = KafkaClient(surface, settings=settings)
-    answer = client.ask(Api.DELETE_TOPICS, version, topic_names=names, topics=topics, timeout_ms=1_000)
-    return [(r.name, code(r.error_code)) for r in answer.responses]
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_a_name_that_is_empty_is_a_name(version: int) -> None:
-    """Versions below 6 have no null in its place: the answer could not be written."""
-    assert delete(FakeSurface(), version, "") == [("", 3)]
-    assert delete(FakeSurface(), version, "", "") == [("", 42)]
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_topics_are_deleted_by_name(version: int) -> None:
-    surface = FakeSurface()
-    assert delete(surface, version, "orders", "nope") == [("orders", 0), ("nope", 3)]
-    assert surface.commands == [DeleteTopic(topic_id=ORDERS_ID)]
-
-
-def test_topics_are_deleted_by_id_since_v6() -> None:
-    surface = FakeSurface()
-    topics = [
-        {"name": None, "topic_id": UUID(bytes=ORDERS_ID)}, {"name": None, "topic_id": UUID(int=4)},
-        {"name": "orders", "topic_id": UUID(bytes=ORDERS_ID)}, {"name": None},
-    ]  # fmt: skip
-    answer = KafkaClient(surface).ask(Api.DELETE_TOPICS, 6, topics=topics, timeout_ms=1_000)
-    assert [code(r.error_code) for r in answer.responses] == [0, 100, 42, 42]
-    assert answer.responses[0].name == "orders"
-    assert len(surface.commands) == 1
-
-
-@pytest.mark.parametrize("named", [True, False], ids=["name", "id"])
-def test_a_topic_that_goes_before_the_command_is_unknown_by_what_it_was_asked_for(named: bool) -> None:
-    """The command names the topic by its id, whoever asked by its name hears of the name."""
-    surface = FakeSurface()
-    surface.on_command = lambda command: CommandResult(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
-    asked = {"name": "orders"} if named else {"name": None, "topic_id": UUID(bytes=ORDERS_ID)}
-    answer = KafkaClient(surface).ask(Api.DELETE_TOPICS, 6, topics=[asked], timeout_ms=1_000)
-    assert [code(r.error_code) for r in answer.responses] == [3 if named else 100]
-    if named:
-        assert grow(surface, {"name": "orders", "count": 9}) == [("orders", 3)]
-
-
-def test_a_repeated_name_is_42_and_nothing_is_deleted() -> None:
-    surface = FakeSurface()
-    assert delete(surface, 5, "orders", "orders") == [("orders", 42)]
-    assert surface.commands == []
-
-
-@pytest.mark.parametrize(("version", "expected"), [(1, 42), (2, 42), (3, 73), (6, 73)])
-def test_deletion_can_be_disabled(version: int, expected: int) -> None:
-    settings = api_settings(delete_topic_enable=False)
-    assert delete(FakeSurface(), version, "orders", settings=settings) == [("orders", expected)]
-
-
-def test_the_offsets_topic_stays() -> None:
-    surface = FakeSurface()
-    assert delete(surface, 6, OFFSETS_TOPIC) == [(OFFSETS_TOPIC, 44)]
-    assert delete(surface, 6, "__cluster_metadata") == [("__cluster_metadata", 3)]
-    assert surface.commands == []
-
-
-# -- CreatePartitions
-
-
-def grow(surface: FakeSurface, *topics: dict[str, Any], version: int = 3, **more: Any) -> list[tuple[str, int]]:
-    answer = KafkaClient(surface).ask(
-        Api.CREATE_PARTITIONS,
-        version,
-        topics=[{"assignments": None, **t} for t in topics],
-        **{"timeout_ms": 1_000, **more},
-    )
-    return [(r.name, code(r.error_code)) for r in answer.results]
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_a_topic_grows(version: int) -> None:
-    surface = FakeSurface()
-    assert grow(surface, {"name": "orders", "count": 5}, version=version) == [("orders", 0)]
-    (command,) = surface.commands
-    assert isinstance(command, AddPartitions)
-    assert replace(command, placed=()) == AddPartitions(topic_id=ORDERS_ID, total=5)
-    assert [len(set(brokers)) for brokers in command.placed] == [3, 3]
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ({"name": "nope", "count": 5}, 3),
-        ({"name": "orders", "count": 3}, 37),
-        ({"name": "orders", "count": 1}, 37),
-        ({"name": "orders", "count": 10_004}, 44),
-        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0,)}]}, 39),
-        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0, 1, 2)}] * 2}, 39),
-        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0, 1, 1)}]}, 39),
-        ({"name": "orders", "count": 4, "assignments": []}, 39),
-        ({"name": OFFSETS_TOPIC, "count": 99}, 44),
-    ],
-)
-def test_growth_that_cannot_be(asked: dict[str, Any], expected: int) -> None:
-    surface = FakeSurface()
-    assert grow(surface, asked) == [(asked["name"], expected)]
-    assert surface.commands == []
-
-
-def test_a_topic_grows_by_assignments_that_name_every_broker() -> None:
-    surface = FakeSurface()
-    by_hand = [{"broker_ids": (2, 1, 0)}, {"broker_ids": (0, 1, 2)}]
-    assert grow(surface, {"name": "orders", "count": 5, "assignments": by_hand}) == [("orders", 0)]
-    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5, placed=((2, 1, 0), (0, 1, 2)))]
-
-
-def test_growth_is_answered_when_the_new_partitions_have_leaders_or_with_7() -> None:
-    surface = FakeSurface()
-    surface.elected = False
-    client = KafkaClient(surface)
-    more = {"topics": [{"name": "orders", "count": 5, "assignments": None}], "timeout_ms": 1_000}
-    client.send(Api.CREATE_PARTITIONS, 3, **more)
-    assert client.receive() == []
-    for group in unled(surface):
-        surface.elect(group, 2, 1)
-    assert [code(r.error_code) for r in client.receive()[0].results] == [0]
-    more["topics"] = [{"name": "orders", "count": 6, "assignments": None}]
-    client.send(Api.CREATE_PARTITIONS, 3, **more)
-    surface.fake_loop.run(1_000)
-    (answer,) = client.receive()
-    assert [code(r.error_code) for r in answer.results] == [7]
-    assert "created" in answer.results[0].error_message
-
-
-def test_growth_repeated_is_42_validated_only_is_nothing_and_without_time_is_7() -> None:
-    surface = FakeSurface()
-    more = {"name": "orders", "count": 5}
-    assert grow(surface, more, more) == [("orders", 42)]
-    assert grow(surface, more, validate_only=True) == [("orders", 0)]
-    assert grow(surface, more, timeout_ms=0) == [("orders", 7)]
-    assert surface.commands == []
-
-
-# -- DeleteRecords
-
-
-def cut(surface: FakeSurface, *parts: tuple[str, int, int], version: int = 2) -> list[tuple[int, int]]:
-    topics: dict[str, list[Any]] = {}
-    for name, index, offset in parts:
-        topics.setdefault(name, []).append({"partition_index": index, "offset": offset})
-    answer = KafkaClient(surface).ask(
-        Api.DELETE_RECORDS,
-        version,
-        timeout_ms=1_000,
-        topics=[{"name": name, "partitions": entries} for name, entries in topics.items()],
-    )
-    return [(code(p.error_code), p.low_watermark) for t in answer.topics for p in t.partitions]
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_the_log_start_moves_and_minus_one_is_the_high_watermark(version: int) -> None:
-    surface = FakeSurface()
-    surface.log_of("orders", 0).append(b"x")
-    assert cut(surface, ("orders", 0, 4), version=version) == [(0, 4)]
-    assert cut(surface, ("orders", 0, -1), version=version) == [(0, 10)]
-    assert surface.log_of("orders", 0).deleted == [4, -1]
-
-
-def test_records_that_cannot_be_deleted() -> None:
-    surface = FakeSurface()
-    surface.add_topic(topic("kept", 1, first_group=300, configs=(("cleanup.policy", "compact"),)))
-    parts = (
-        ("nope", 0, 1), ("orders", 9, 1), ("orders", 1, 1), ("orders", 0, -2), (OFFSETS_TOPIC, 0, 1), ("kept", 0, 1),
-    )  # fmt: skip
-    assert [c for c, _ in cut(surface, *parts)] == [3, 3, 6, 1, 17, 44]
-    assert surface.log_of("orders", 0).deleted == []
-
-
 def test_limits_used_here_are_the_documented_ones() -> None:
     assert limits.PARTITIONS_PER_REQUEST_MAX == 10_000
-
-
-# -- controller_mutation_rate
-
-
-class Limited:
-    """A client that may create and delete two partitions a second, eleven windows' worth at once."""
-
-    def __init__(self) -> None:
-        self.surface = FakeSurface()
-        self.throttling = Throttling(self.surface.loop)
-        self.client = KafkaClient(self.surface, throttling=self.throttling)
-        self.throttling.set({(("user", ""),): (("controller_mutation_rate", 2.0),)})
-
-    def create(self, version: int, *topics: dict[str, Any], **more: Any) -> tuple[list[int], int]:
-        """(codes, throttle time in ms)"""
-        answer = self.client.ask(Api.CREATE_TOPICS, version, topics=topics, **{"timeout_ms": 5_000, **more})
-        return [code(one.error_code) for one in answer.topics], throttled_ms(answer)
-
-    def delete(self, version: int, *names: str) -> tuple[list[int], int]:
-        named: dict[str, Any] = {"topic_names": names}
-        if version >= 6:
-            named = {"topics": [{"name": name, "topic_id": None} for name in names]}
-        answer = self.client.ask(Api.DELETE_TOPICS, version, timeout_ms=5_000, **named)
-        return [code(one.error_code) for one in answer.responses], throttled_ms(answer)
-
-    def grow(self, version: int, count: int) -> tuple[list[int], int]:
-        asked = {"name": "orders", "count": count, "assignments": None}
-        answer = self.client.ask(Api.CREATE_PARTITIONS, version, topics=[asked], timeout_ms=5_000, validate_only=False)
-        return [code(one.error_code) for one in answer.results], throttled_ms(answer)
-
-    def later(self, ms: int) -> None:
-        self.surface.fake_loop.run(ms)
-        self.client.connection.unmute()
-
-
-def throttled_ms(answer: Any) -> int:
-    return round(answer.throttle_time.total_seconds() * 1_000)
-
-
-def many(name: str, partitions: int) -> dict[str, Any]:
-    return {"name": name, "num_partitions": partitions, "replication_factor": 3}
-
-
-@pytest.mark.parametrize("version", [6, 7])
-def test_topic_by_topic_is_refused_with_89_until_there_are_tokens_again(version: int) -> None:
-    """The first has what there is and more; a name that cannot be takes nothing."""
-    limited = Limited()
-    assert limited.create(version, many("a/b", 9), many("one", 30), many("two", 1)) == ([17, 0, 89], 4_000)
-    assert [command.name for command in limited.surface.commands if isinstance(command, CreateTopic)] == ["one"]
-    limited.later(3_000)
-    assert limited.create(version, many("two", 1)) == ([89], 1_000)
-    limited.later(1_000)
-    assert limited.create(version, many("two", 1)) == ([0], 0)
-
-
-def test_clients_that_do_not_know_89_get_what_they_ask_for_and_are_throttled() -> None:
-    limited = Limited()
-    assert limited.create(5, many("one", 30), many("two", 2)) == ([0, 0], 5_000)
-    limited.later(0)
-    assert limited.grow(2, 12)[0] == [0]
-    limited.later(0)
-    assert limited.delete(4, "orders")[0] == [0]
-
-
-def test_growth_is_what_is_added_and_a_deletion_what_is_gone() -> None:
-    """Since CreatePartitions v3 and DeleteTopics v5 the code is told."""
-    limited = Limited()
-    have = len(limited.surface.topics["orders"].partitions)
-    assert limited.grow(3, have + 22) == ([0], 0)
-    assert limited.delete(5, "orders") == ([0], 0), "there were none left, and none too few"
-    deleted = len(limited.surface.commands)
-    for asked in (lambda: limited.delete(6, "orders"), lambda: limited.grow(3, have + 23)):
-        codes, throttle_ms = asked()
-        assert codes == [89]
-        assert throttle_ms == (have + 22) * 500, "the deleted topic was so large by then"
-        limited.later(0)
-    assert len(limited.surface.commands) == deleted
-
-
-def test_who_only_asks_takes_tokens_too_as_in_kafka() -> None:
-    limited = Limited()
-    assert limited.create(7, many("one", 24), validate_only=True) == ([0], 0)
-    assert limited.create(7, many("one", 1)) == ([89], 1_000)
-    assert limited.surface.commands == []
