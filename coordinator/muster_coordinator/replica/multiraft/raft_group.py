@@ -56,9 +56,6 @@ DISK_LOW = "the disk is low, so it takes no more entries while it does not vote"
 DONE_BATCH = Batch()
 DONE_BATCH.durable = True
 
-OF_RAFT = (EntryKind.NOOP, EntryKind.CONF)
-"""Entries that no machine applies."""
-
 
 class Machine(Protocol):
     """The replicated state behind one group. `token` is the value that was passed to `RaftGroup.propose`."""
