@@ -8,7 +8,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.commands import Command, CommandResult, CreateTopic
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
-from muster_coordinator.controller.transitions import raft_groups
+from muster_coordinator.controller.topics import raft_groups
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.wire.versions import Api
 

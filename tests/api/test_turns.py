@@ -14,7 +14,7 @@ from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.topic_names import colliding_name
-from muster_coordinator.controller.transitions import too_many_groups
+from muster_coordinator.controller.topics import too_many_groups
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.wire.versions import Api
 from typing_extensions import override

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator.controller import limits, transitions
+from muster_coordinator.controller import limits
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
@@ -154,7 +154,7 @@ def test_a_binary_below_the_level_is_not_bound() -> None:
 
 def test_folders_that_are_gone_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits.GONE_FOLDERS_MAX == 1_000
-    monkeypatch.setattr(transitions, "GONE_FOLDERS_MAX", 3)
+    monkeypatch.setattr("muster_coordinator.controller.brokers.GONE_FOLDERS_MAX", 3)
     log, uuid = at_level_3(), FOLDERS[1]
     for number in range(3):
         log.apply(lost(1, uuid))

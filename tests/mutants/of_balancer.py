@@ -103,7 +103,7 @@ BALANCER_MUTANTS = (
     ),
     one(
         "ADR 47: a restart takes back that the broker is to leave",
-        "controller.transitions",
+        "controller.brokers",
         "        departing=known is not None and known.departing,\n",
         "        departing=False,\n",
         "controller.test_balancing.test_the_mark_outlives_a_restart_and_a_lost_folder_but_not_the_broker",

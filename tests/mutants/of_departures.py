@@ -12,7 +12,7 @@ DEPARTURE_MUTANTS = (
     ),
     one(
         "ADR 43: who comes back under an id is the member that left",
-        "controller.transitions",
+        "controller.brokers",
         "known.gone if known is not None else cluster.unregistered.get(broker, ())\n",
         "known.gone if known is not None else ()\n",
         "controller.test_departures.test_an_empty_folder_under_its_id_is_another_member",

@@ -5,14 +5,14 @@ from tests.mutants.rule_mutant import one
 JOINING_MUTANTS = (
     one(
         "ADR 41: a broker joins below its level",
-        "controller.transitions",
+        "controller.brokers",
         "    may_join = cluster.feature_level >= MEMBERS_LEVEL\n",
         "    may_join = True\n",
         "controller.test_joining_brokers.test_below_its_level_it_is_refused_with_the_words_of_the_release_before",
     ),
     one(
         "ADR 41: brokers join without a limit",
-        "controller.transitions",
+        "controller.brokers",
         "    require(ids < BROKERS_MAX, Code",
         "    require(True, Code",
         "controller.test_joining_brokers.test_there_are_never_more_brokers_than_the_limit",

@@ -58,14 +58,14 @@ PLACEMENT_MUTANTS = (
     ),
     one(
         "ADR 44: what was placed is not judged when it is applied",
-        "controller.transitions",
+        "controller.topics",
         "    for brokers in placed:\n        require_replicas(cluster, brokers)\n",
         "",
         PLACEMENT + "test_a_broker_that_left_or_lost_its_folder_since_is_judged_when_the_command_is_applied",
     ),
     one(
         "ADR 44: another number of partitions is placed than is made",
-        "controller.transitions",
+        "controller.topics",
         "        len(placed) == end - first,\n",
         "        True,\n",
         PLACEMENT + "test_as_many_partitions_are_placed_as_are_made",
@@ -100,7 +100,7 @@ PLACEMENT_MUTANTS = (
     ),
     one(
         "ADR 44: a second start is needed to tell a rack",
-        "controller.transitions",
+        "controller.brokers",
         "        if replace(known, draining=False, rack=fresh.rack) == fresh:\n",
         "        if replace(known, draining=False) == fresh:\n",
         PLACEMENT + "test_a_broker_says_its_rack_with_its_registration_and_may_say_it_later",

@@ -89,10 +89,10 @@ RULE_MUTANTS = (
     ),
     one(
         "r32 the number of a deleted group is given again",
-        "controller.transitions",
-        "        return _partitions(members_of(cluster, cluster.voters), first, end, cluster.next_group)\n",
+        "controller.topics",
+        "        return first_partitions(members_of(cluster, cluster.voters), first, end, cluster.next_group)\n",
         "        again = 1 + max(one.group for known in cluster.topics.values() for one in known.partitions)\n"
-        "        return _partitions(members_of(cluster, cluster.voters), first, end, again)\n",
+        "        return first_partitions(members_of(cluster, cluster.voters), first, end, again)\n",
         "controller.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
     ),
     one(

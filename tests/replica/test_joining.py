@@ -1,7 +1,7 @@
 """Brokers that join a formed cluster, in whole clusters on virtual time (ADR 41)."""
 
 import pytest
-from muster_coordinator.controller import transitions
+from muster_coordinator.controller import brokers
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic, ReplaceReplica
 from muster_coordinator.controller.image import observers
 from muster_coordinator.errors import Code
@@ -222,7 +222,7 @@ def test_a_voter_may_be_replaced_while_there_are_observers() -> None:
 
 
 def test_a_cluster_has_a_limit_of_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transitions, "BROKERS_MAX", 6)
+    monkeypatch.setattr(brokers, "BROKERS_MAX", 6)
     said: list[str] = []
     cluster = formed(replicas=1)
     cluster.notice = lambda what, details, error: said.append(f"{what}: {details}")

@@ -25,7 +25,7 @@ from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.placement import default_factor
 from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_name, name_error
-from muster_coordinator.controller.transitions import raft_groups
+from muster_coordinator.controller.topics import raft_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.wire.throttling import Mutations

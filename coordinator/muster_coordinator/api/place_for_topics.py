@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.placement import Loads, Placed, Unplaceable, loads_of, place, with_placed
-from muster_coordinator.controller.transitions import too_many_groups
+from muster_coordinator.controller.topics import too_many_groups
 from muster_coordinator.ids import BrokerId
 
 

@@ -20,7 +20,7 @@ from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, ClusterImage, Partition, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.controller.topic_configs import DEFAULTS
-from muster_coordinator.controller.transitions import rotated
+from muster_coordinator.controller.topics import rotated
 from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
