@@ -10,7 +10,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, encrypted, login, settings, tell, text
+from tests.clients.members.protocol import commands, python_options, settings, tell, text
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -45,25 +45,8 @@ class Program:
 
     def make(self) -> AIOKafkaConsumer:
         config = self.config
-        options: dict[str, Any] = {
-            **login(config),
-            "bootstrap_servers": config["bootstrap"].split(","),
-            "group_id": config["group"],
-            "client_id": config.get("client_id", "aiokafka"),
-            **encrypted(config),
-            "partition_assignment_strategy": [ASSIGNORS[name] for name in config.get("assignors", ["range"])],
-            "session_timeout_ms": config.get("session_ms", 6000),
-            "heartbeat_interval_ms": config.get("heartbeat_ms", 500),
-            "max_poll_interval_ms": config.get("poll_ms", 30000),
-            "rebalance_timeout_ms": config.get("poll_ms", 30000),
-            "auto_offset_reset": config.get("reset", "earliest"),
-            "enable_auto_commit": bool(config.get("auto_commit_ms")),
-            "metadata_max_age_ms": 1000,
-        }
-        if config.get("auto_commit_ms"):
-            options["auto_commit_interval_ms"] = config["auto_commit_ms"]
-        if config.get("instance"):
-            options["group_instance_id"] = config["instance"]
+        options = python_options(config, "aiokafka", ASSIGNORS)
+        options["rebalance_timeout_ms"] = config.get("poll_ms", 30000)
         consumer = AIOKafkaConsumer(**options)
         if config.get("assign"):
             consumer.assign([TopicPartition(t, p) for t, p in config["assign"]])

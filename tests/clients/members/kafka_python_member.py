@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, encrypted, login, settings, tell, text
+from tests.clients.members.protocol import commands, python_options, settings, tell, text
 
 POLL_MS = 2_000
 """Not less: when SyncGroup is answered between two polls, kafka-python 3.0 forgets the assignment for good, against any
@@ -51,24 +51,7 @@ class Program:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.polling = True
-        options: dict[str, Any] = {
-            **login(config),
-            "bootstrap_servers": config["bootstrap"].split(","),
-            "group_id": config["group"],
-            "client_id": config.get("client_id", "kafka-python"),
-            **encrypted(config),
-            "partition_assignment_strategy": [ASSIGNORS[name] for name in config.get("assignors", ["range"])],
-            "session_timeout_ms": config.get("session_ms", 6000),
-            "heartbeat_interval_ms": config.get("heartbeat_ms", 500),
-            "max_poll_interval_ms": config.get("poll_ms", 30000),
-            "auto_offset_reset": config.get("reset", "earliest"),
-            "enable_auto_commit": bool(config.get("auto_commit_ms")),
-            "metadata_max_age_ms": 1000,
-        }
-        if config.get("auto_commit_ms"):
-            options["auto_commit_interval_ms"] = config["auto_commit_ms"]
-        if config.get("instance"):
-            options["group_instance_id"] = config["instance"]
+        options = python_options(config, "kafka-python", ASSIGNORS)
         self.consumer = KafkaConsumer(**options)
         if config.get("assign"):
             self.consumer.assign([TopicPartition(t, p) for t, p in config["assign"]])

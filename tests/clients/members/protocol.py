@@ -59,6 +59,29 @@ def encrypted(config: dict[str, Any]) -> dict[str, Any]:
     return {"ssl_context": context} if config.get("sasl") else {"security_protocol": "SSL", "ssl_context": context}
 
 
+def python_options(config: dict[str, Any], client_id: str, assignors: dict[str, Any]) -> dict[str, Any]:
+    """What kafka-python and aiokafka are made with: their options have the same names."""
+    options: dict[str, Any] = {
+        **login(config),
+        "bootstrap_servers": config["bootstrap"].split(","),
+        "group_id": config["group"],
+        "client_id": config.get("client_id", client_id),
+        **encrypted(config),
+        "partition_assignment_strategy": [assignors[name] for name in config.get("assignors", ["range"])],
+        "session_timeout_ms": config.get("session_ms", 6000),
+        "heartbeat_interval_ms": config.get("heartbeat_ms", 500),
+        "max_poll_interval_ms": config.get("poll_ms", 30000),
+        "auto_offset_reset": config.get("reset", "earliest"),
+        "enable_auto_commit": bool(config.get("auto_commit_ms")),
+        "metadata_max_age_ms": 1000,
+    }
+    if config.get("auto_commit_ms"):
+        options["auto_commit_interval_ms"] = config["auto_commit_ms"]
+    if config.get("instance"):
+        options["group_instance_id"] = config["instance"]
+    return options
+
+
 def commands() -> "queue.SimpleQueue[dict[str, Any]]":
     """Commands as they come; end of input ends the process, so that no member outlives its test."""
     box: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
