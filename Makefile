@@ -15,6 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions applications lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -30,6 +31,7 @@ help:
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
+	@echo "make applications  Kafka Connect, MirrorMaker 2, Spark and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
@@ -78,7 +80,7 @@ test-fast: test-unit
 ROOM ?=
 
 test-unit: setup
-	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=300 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
+	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=300 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz and not applications"
 
 # 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES. One test at a time, the campaigns first:
 # each is half a minute and more, and the others are seconds.
@@ -110,6 +112,10 @@ changes: setup
 # Copiers in transactions, 20 kills and more, until one hit each moment of an end; `make test` has a short form.
 transactions: setup
 	MUSTER_TRANSACTIONS=whole $(PYTEST) tests/faults/test_transactions.py -s
+
+# What is built on Kafka, from package registries, each on a cluster of its own: none of it is in `make test`.
+applications: setup
+	$(PYTEST) tests/applications -m applications
 
 # Each level of quotas holds a Java producer and a Java consumer for a minute; `make test` has a short form.
 quotas: setup

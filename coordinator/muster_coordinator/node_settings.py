@@ -2,10 +2,12 @@
 
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.api.standard_authorizer import AuthorizerSettings
-from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
+from muster_coordinator.api.topic_values import ServerValue, ServerValues
+from muster_coordinator.controller.image import OFFSETS_TOPIC, PEER_LISTENER, TRANSACTIONS_TOPIC, Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.internal_log_settings import COMPACT
+from muster_coordinator.limits import SEGMENT_MS
 from muster_coordinator.quotas.admission import AdmissionLimits
 from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.raft.timing import Timing
@@ -112,6 +114,62 @@ def topic_configs(settings: Settings) -> tuple[tuple[str, str], ...]:
     )
 
 
+_TOPIC_KEYS = {
+    "cleanup.policy": ("log.cleanup.policy",),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms",),
+    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms",),
+    "max.message.bytes": ("message.max.bytes",),
+    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms",),
+    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms",),
+    "message.timestamp.type": ("log.message.timestamp.type",),
+    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio",),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms",),
+    "min.insync.replicas": ("min.insync.replicas",),
+    "retention.bytes": ("log.retention.bytes",),
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.bytes": ("log.segment.bytes",),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+}
+"""Of each of `topic_configs`, the keys of the file that say it, the strongest first."""
+
+
+def topic_values(settings: Settings) -> ServerValues:
+    """`topic_configs`, and where each comes from."""
+    return {name: _said(settings, value, *_TOPIC_KEYS[name]) for name, value in topic_configs(settings)}
+
+
+def internal_values(settings: Settings) -> dict[str, ServerValues]:
+    """What the settings make of the internal topics, under the names of topic configs."""
+    cleanup = _said(settings, settings.internal_cleanup, "muster.internal.topics.cleanup.policy")
+    roll = ServerValue(str(SEGMENT_MS), "segment.ms", in_file=False)
+    history = (
+        {}
+        if settings.internal_cleanup == COMPACT
+        else {
+            "retention.ms": _said(settings, str(settings.offsets_history_ms), "muster.offsets.history.ms"),
+            "retention.bytes": _said(settings, str(settings.offsets_history_bytes), "muster.offsets.history.bytes"),
+        }
+    )
+    return {
+        name: {
+            **history,
+            "cleanup.policy": cleanup,
+            "segment.ms": roll,
+            "segment.bytes": _said(settings, str(size), key),
+        }
+        for name, size, key in (
+            (OFFSETS_TOPIC, settings.offsets_segment_bytes, "offsets.topic.segment.bytes"),
+            (TRANSACTIONS_TOPIC, settings.transactions_segment_bytes, "transaction.state.log.segment.bytes"),
+        )
+    }
+
+
+def _said(settings: Settings, value: str, *keys: str) -> ServerValue:
+    """A value of the first of these keys that the file gives a value, or else of the last one's default."""
+    given = [key for key in keys if key in settings.file_keys and settings.texts[key]]
+    return ServerValue(value, given[0] if given else keys[-1], in_file=bool(given))
+
+
 def api_settings(settings: Settings) -> ApiSettings:
     """Settings of the API handlers."""
     return ApiSettings(
@@ -124,6 +182,9 @@ def api_settings(settings: Settings) -> ApiSettings:
         auto_create_topics=settings.auto_create_topics,
         transaction_partitions=settings.transaction_partitions,
         broker_configs=tuple(sorted({**_told_to_tools(settings), **settings.texts}.items())),
+        file_keys=settings.file_keys,
+        topic_values=topic_values(settings),
+        internal_values=internal_values(settings),
     )
 
 

@@ -549,6 +549,8 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
     """Of listeners that have limits of connections of their own."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
+    file_keys: frozenset[str] = frozenset()
+    """Keys of `texts` that the file has."""
 
     def __post_init__(self) -> None:
         for check in (_check_voters, _check_listeners, _check_relations, _check_tls, _check_admin):
@@ -759,6 +761,7 @@ def settings_of(values: Mapping[str, str]) -> Settings:
     return Settings(
         **arguments,
         texts=texts,
+        file_keys=frozenset(key for key in values if key in texts),
         listener_texts=sasl_of_listeners,
         of_listeners=tls_of_listeners,
         listener_limits=limits_of_listeners,

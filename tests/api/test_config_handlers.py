@@ -5,10 +5,12 @@ from time import process_time
 from typing import Any
 
 import pytest
+from muster_coordinator import node_settings
 from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs, Command, CommandResult
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.settings import settings_of
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, broker, topic
@@ -16,7 +18,9 @@ from tests.api.kafka_client import KafkaClient, code
 from tests.made_settings import api_settings
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
-SETTINGS = api_settings(broker_configs=(("log.dirs", "/data"), ("num.partitions", "1")))
+SETTINGS = api_settings(
+    broker_configs=(("log.dirs", "/data"), ("num.partitions", "1")), file_keys=frozenset({"log.dirs"})
+)
 
 
 def configured() -> FakeSurface:
@@ -61,6 +65,69 @@ def test_synonyms_and_documentation_only_when_asked() -> None:
     assert (unasked.configs[0].synonyms, unasked.configs[0].documentation) == ((), None)
 
 
+def test_a_topic_shows_what_the_servers_file_makes_of_it() -> None:
+    """Kafka's source and synonyms (`ConfigHelper`): the topic's own, the broker's under its own key, the default."""
+    texts = {
+        "node.id": "0", "log.dirs": "/data", "log.retention.minutes": "5", "log.roll.hours": "2",
+        "log.segment.bytes": "1048576", "message.max.bytes": "2000000", "offsets.topic.segment.bytes": "65536",
+        "log.cleanup.policy": "compact", "log.retention.ms": "",
+    }  # fmt: skip
+    settings = node_settings.api_settings(settings_of(texts))
+    surface = configured()
+    surface.add_topic(topic("plain", 1, first_group=301))
+
+    def shown(name: str, key: str) -> tuple[Any, ...]:
+        asked = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": (key,)}]
+        client = KafkaClient(surface, settings=settings)
+        (result,) = client.ask(Api.DESCRIBE_CONFIGS, 4, resources=asked, include_synonyms=True).results
+        (one,) = result.configs
+        assert (one.value, one.config_source) == (one.synonyms[0].value, one.synonyms[0].source)
+        return tuple((s.name, s.value, s.source) for s in one.synonyms)
+
+    default = ("retention.ms", "604800000", 5)
+    assert shown("tuned", "retention.ms") == (
+        ("retention.ms", "5000", 1),
+        ("log.retention.minutes", "300000", 4),
+        default,
+    )
+    assert shown("plain", "retention.ms") == (("log.retention.minutes", "300000", 4), default)
+    assert shown("plain", "segment.ms") == (("log.roll.hours", "7200000", 4), ("segment.ms", "604800000", 5))
+    assert shown("plain", "segment.bytes")[0] == ("log.segment.bytes", "1048576", 4)
+    assert shown("plain", "max.message.bytes")[0] == ("message.max.bytes", "2000000", 4)
+    assert shown("plain", "delete.retention.ms") == (("delete.retention.ms", "86400000", 5),)
+    assert shown("plain", "cleanup.policy")[0] == ("log.cleanup.policy", "compact", 4)
+    surface.feature_level = 2
+    assert shown("plain", "cleanup.policy") == (("cleanup.policy", "delete", 5),), "not before all replicas know it"
+    assert shown(OFFSETS_TOPIC, "cleanup.policy")[0][1:] == ("delete", 5)
+    surface.feature_level = MEMBERS_LEVEL
+    assert shown(OFFSETS_TOPIC, "segment.bytes")[0] == ("offsets.topic.segment.bytes", "65536", 4)
+    assert shown(OFFSETS_TOPIC, "cleanup.policy")[0][1] == "compact"
+    assert shown(OFFSETS_TOPIC, "segment.ms") == (("segment.ms", "604800000", 5),)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_file", "expected"),
+    [(1, None, ("1", 5)), (3, None, ("2", 5)), (3, "1", ("2", 5)), (5, "2", ("3", 5)), (3, "3", ("3", 4))],
+)
+def test_a_majority_is_the_least_that_has_a_batch(
+    replicas: int, in_file: str | None, expected: tuple[str, int]
+) -> None:
+    """Whatever less is asked for; and every batch is durable before it is acknowledged, as with flush.messages=1."""
+    texts = {"node.id": "0", "log.dirs": "/data"} | ({} if in_file is None else {"min.insync.replicas": in_file})
+    client = KafkaClient(surface := FakeSurface(), settings=node_settings.api_settings(settings_of(texts)))
+    surface.brokers |= {BrokerId(n): broker(n) for n in (3, 4)}
+    wanted = {"name": "new", "num_partitions": 1, "replication_factor": replicas}
+    (made,) = client.ask(Api.CREATE_TOPICS, 7, topics=[wanted], validate_only=True, timeout_ms=1_000).topics
+    assert code(made.error_code) == 0
+    found = {c.name: (c.value, c.config_source) for c in made.configs}
+    assert found["min.insync.replicas"] == expected
+    assert (found["flush.messages"], found["file.delete.delay.ms"]) == (("1", 5), ("0", 5))
+    (told,) = client.ask(
+        Api.DESCRIBE_CONFIGS, 4, resources=[{"resource_type": TOPIC, "resource_name": OFFSETS_TOPIC}]
+    ).results
+    assert {c.name: c.value for c in told.configs}["min.insync.replicas"] == ("3" if in_file == "3" else "2")
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "expected"),
     [(TOPIC, "nope", 3), (TOPIC, "a/b", 17), (BROKER, "1", 42), (BROKER, "x", 42), (0, "", 42), (99, "", 42)],
@@ -74,8 +141,8 @@ def test_this_broker_shows_its_settings_read_only() -> None:
     result = describe(configured(), BROKER, "0")
     assert [(c.name, c.value, c.read_only, c.config_source) for c in result.configs] == [
         ("log.dirs", "/data", True, 4),
-        ("num.partitions", "1", True, 4),
-    ]
+        ("num.partitions", "1", True, 5),
+    ], "what the file has, and what is a default"
     assert [c.name for c in describe(configured(), BROKER, "0", ("log.dirs",)).configs] == ["log.dirs"]
     unset = api_settings(broker_configs=(("log.roll.ms", ""),))
     asked = [{"resource_type": BROKER, "resource_name": "0", "configuration_keys": None}]
@@ -285,7 +352,7 @@ def test_a_broker_shows_its_throttles_before_the_settings_of_its_file() -> None:
         (FOLLOWER, "30000000", False, 3, 5),
         (LEADER, "20000000", False, 2, 5),
         ("log.dirs", "/data", True, 4, 2),
-        ("num.partitions", "1", True, 4, 2),
+        ("num.partitions", "1", True, 5, 2),
     ]
     assert [(s.name, s.value, s.source) for s in result.configs[1].synonyms] == [
         (LEADER, "20000000", 2), (LEADER, "40000000", 3),

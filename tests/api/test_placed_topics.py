@@ -43,8 +43,8 @@ def message(surface: FakeSurface, **more: Any) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-@pytest.mark.parametrize(("factor", "replicas"), [(-1, 3), (1, 1), (3, 3), (5, 5)])
-def test_a_topic_has_as_many_replicas_as_it_was_created_with(factor: int, replicas: int, version: int) -> None:
+@pytest.mark.parametrize(("factor", "replicas"), [(-1, 3), (1, 1), (2, 3), (3, 3), (4, 5), (5, 5)])
+def test_a_topic_has_at_least_as_many_replicas_as_it_was_created_with(factor: int, replicas: int, version: int) -> None:
     surface = five()
     answer = create(surface, wanted("new", replication_factor=factor, num_partitions=4), version=version)
     assert outcome(answer) == [("new", 0)]
@@ -56,10 +56,18 @@ def test_a_topic_has_as_many_replicas_as_it_was_created_with(factor: int, replic
     assert [tuple(one.replica_nodes) for one in told] == placed(surface)
 
 
-@pytest.mark.parametrize(("factor", "expected"), [(0, 38), (-2, 38), (2, 38), (4, 38), (6, 38), (7, 38)])
+@pytest.mark.parametrize(("factor", "expected"), [(0, 38), (-2, 38), (6, 38), (7, 38)])
 def test_other_numbers_of_replicas_are_refused_in_words(factor: int, expected: int) -> None:
     said = f"a partition has 1, 3 or 5 replicas, not {factor}"
     assert message(five(), replication_factor=factor) == (expected, said)
+
+
+def test_two_replicas_are_refused_where_three_are_not_possible() -> None:
+    surface = five()
+    for number in (2, 3, 4):
+        del surface.brokers[BrokerId(number)]
+    assert message(surface, replication_factor=2)[0] == 38
+    assert placed(surface) == []
 
 
 @pytest.mark.parametrize(("asked", "made"), [(1, 1), (3, 3), (5, 5)])

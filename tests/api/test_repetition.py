@@ -145,10 +145,12 @@ def test_a_quorum_is_described_to_who_asks_for_it_alone(topics: list[Any], expec
 
 def test_the_configs_of_created_topics_are_made_once_where_they_are_equal() -> None:
     """33 entries for a name of 5 characters: those of 10,000 topics took 80 MB."""
-    entries = CreatedEntries()
+    image = FakeSurface().image()
+    assert image is not None
+    entries = CreatedEntries({})
     five, six = (("retention.ms", "5"),), (("retention.ms", "6"),)
-    assert entries.of(five) is entries.of(five)
-    assert entries.of(six) != entries.of(five)
+    assert entries.of(five, 3, image) is entries.of(five, 3, image)
+    assert entries.of(six, 3, image) != entries.of(five, 3, image)
     topics = [
         {
             "name": f"t{ms}",

@@ -154,13 +154,36 @@ def test_each_answer_of_the_coordinator_in_each_version(answer: Code, expected: 
         assert not world.log.stored
 
 
-def test_an_answer_from_before_a_marker_lets_nothing_in_after_it() -> None:
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize(("second", "expected"), [(Code.NONE, 0), (Code.INVALID_TXN_STATE, 48)])
+def test_an_answer_from_before_a_marker_lets_nothing_in_and_is_asked_for_again(
+    version: int, second: Code, expected: int
+) -> None:
+    """Kafka Connect's next transaction begins while the markers of the one before are being written: refused with 48,
+    its task failed. A broker of Kafka asks again too while it is told 51, each time with a verification of its own."""
+    world = World(None)
+    world.send(data(0), version=version)
+    world.send(data(1), version=version)
+    world.end()
+    world.verifier.waiting[0](Code.NONE)
+    assert received(world.client) == []
+    assert len(world.log.stored) == 1, "the marker"
+    assert world.verifier.asked == [world.verifier.asked[0]] * 2
+    world.verifier.waiting[0](Code.NONE)
+    assert len(world.log.stored) == 1, "an answer that came twice"
+    world.verifier.waiting[1](second)
+    assert received(world.client) == [expected] * 2
+    assert world.log.stored[1:] == ([data(0), data(1)] if expected == 0 else [])
+
+
+def test_an_answer_from_before_a_marker_is_not_asked_for_again_after_the_time_of_the_request() -> None:
     world = World(None)
     world.send(data(0))
     world.end()
+    world.surface.fake_loop.now_ms += 1_500
     world.verifier.waiting[0](Code.NONE)
-    assert received(world.client) == [48]
-    assert len(world.log.stored) == 1
+    assert received(world.client) == [19]
+    assert (len(world.verifier.asked), len(world.log.stored)) == (1, 1)
 
 
 def test_an_answer_that_comes_too_late_stores_nothing() -> None:

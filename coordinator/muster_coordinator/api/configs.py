@@ -1,6 +1,6 @@
-"""DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows the settings of its file
-read-only, and the throttles of moves that were set since (ADR 46); groups have no settings yet. Changes are in
-`alter_configs`."""
+"""DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names, with what is in force (`topic_values`); a
+broker shows its settings read-only, those of its file and the others' defaults, and the throttles of moves that were
+set since (ADR 46); groups have no settings yet. Changes are in `alter_configs`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,13 +10,13 @@ from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
-from muster_coordinator.api.topic_entries import (
+from muster_coordinator.api.topic_values import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC,
     SOURCE_DYNAMIC_DEFAULT,
     SOURCE_STATIC,
-    SOURCE_TOPIC,
-    source_and_value,
+    of_topic,
+    sources,
 )
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS
@@ -99,8 +99,8 @@ class Configs:
     def _describe(self, context: RequestContext, resource: _Named, request: Value) -> list[Value]:
         wanted = resource.keys
         if resource.type == TOPIC:
-            topic, _ = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.name)
-            return _topic_entries(topic, wanted, request)
+            topic, image = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.name)
+            return self._topic_entries(topic, image, wanted, request)
         if resource.type == GROUP:
             if not self._services.may_group(context, Operation.DESCRIBE_CONFIGS, resource.name):
                 raise ApiError(Code.GROUP_AUTHORIZATION_FAILED)
@@ -130,7 +130,7 @@ class Configs:
                     "name": key,
                     "value": (in_force.get(key) or text) or None,
                     "read_only": True,
-                    "config_source": SOURCE_STATIC,
+                    "config_source": SOURCE_STATIC if key in self._services.settings.file_keys else SOURCE_DEFAULT,
                     "is_sensitive": False,
                     "config_type": _STRING,
                     "synonyms": (),
@@ -166,6 +166,28 @@ class Configs:
             if not wanted or name in wanted
         ]
 
+    def _topic_entries(self, topic: Topic, image: ClusterImage, wanted: frozenset[str], request: Value) -> list[Value]:
+        settings = self._services.settings
+        overrides, server = of_topic(topic, settings.topic_values, settings.internal_values, image)
+        entries = []
+        for name, definition in CONFIGS.items():
+            if wanted and name not in wanted:
+                continue
+            found = sources(definition, overrides, server)
+            entries.append(
+                {
+                    "name": name,
+                    "value": found[0].value,
+                    "read_only": topic.internal,
+                    "config_source": found[0].source,
+                    "is_sensitive": False,
+                    "synonyms": [one._asdict() for one in found] if request.include_synonyms else (),
+                    "config_type": int(definition.type),
+                    "documentation": definition.documentation if request.include_documentation else None,
+                }
+            )
+        return entries
+
     def _default_factor(self) -> str:
         """The default that a topic would have now; "" if nobody knows. Tools create topics of their own with it, and in
         a smaller cluster the setting's would be refused."""
@@ -191,33 +213,6 @@ def existing_topic(
     if image is None or topic is None:
         raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
     return topic, image
-
-
-def _topic_entries(topic: Topic, wanted: frozenset[str], request: Value) -> list[Value]:
-    overrides = dict(topic.configs)
-    entries = []
-    for name, definition in CONFIGS.items():
-        if wanted and name not in wanted:
-            continue
-        source, text = source_and_value(definition, overrides)
-        synonyms = []
-        if request.include_synonyms:
-            if source == SOURCE_TOPIC:
-                synonyms.append({"name": name, "value": text, "source": SOURCE_TOPIC})
-            synonyms.append({"name": name, "value": definition.default, "source": SOURCE_DEFAULT})
-        entries.append(
-            {
-                "name": name,
-                "value": text,
-                "read_only": topic.internal,
-                "config_source": source,
-                "is_sensitive": False,
-                "synonyms": synonyms,
-                "config_type": int(definition.type),
-                "documentation": definition.documentation if request.include_documentation else None,
-            }
-        )
-    return entries
 
 
 assert int(ResourceType.TOPIC) == TOPIC

@@ -3,11 +3,11 @@ the rest. The answer waits until the new partitions have leaders, within the req
 7, as in Kafka when a topic is created but not ready in time.
 
 Each partition has 1, 3 or 5 replicas, on the brokers that the client names, or else where `controller.placement` puts
-them by the image that this broker has. When the controller's log refuses that, because a broker left or lost its folder
-meanwhile, the topic is judged and placed again by an image that is shown to be current. Below `MEMBERS_LEVEL` a topic's
-replicas are all voters of the cluster: any replication factor from 1 to the number of brokers is accepted, and the
-answer contains the real one; a manual assignment is accepted when it lists every broker for each partition, else
-refused (39).
+them by the image that this broker has; who asks for 2 or 4 gets one more, and is told (ADR 84). When the controller's
+log refuses that, because a broker left or lost its folder meanwhile, the topic is judged and placed again by an image
+that is shown to be current. Below `MEMBERS_LEVEL` a topic's replicas are all voters of the cluster: any replication
+factor from 1 to the number of brokers is accepted, and the answer contains the real one; a manual assignment is
+accepted when it lists every broker for each partition, else refused (39).
 """
 
 from collections import Counter
@@ -89,7 +89,7 @@ class CreateTopics:
 
         def answered(created: list[Created]) -> None:
             image = self._services.surface.image()
-            configs = CreatedEntries()
+            configs = CreatedEntries(self._services.settings.topic_values)
 
             def tell(index: int, arrived: Callable[[Value], None]) -> None:
                 name = topics[index].name
@@ -178,7 +178,9 @@ class CreateTopics:
         if topic.assignments:
             return len(topic.assignments[0].broker_ids)
         asked: int = topic.replication_factor
-        return default_factor(image, self._services.settings.replication_factor) if asked == _DEFAULT else asked
+        if asked == _DEFAULT:
+            return default_factor(image, self._services.settings.replication_factor)
+        return asked + 1 if asked + 1 in VOTER_COUNTS and asked > 0 else asked
 
     def _replicas(self, asked: "_Asked", topic: Value, topic_id: bytes, factor: int, image: ClusterImage) -> Replicas:
         surface = self._services.surface
@@ -298,5 +300,5 @@ def _entry(name: str, one: Created, image: ClusterImage | None, configs: Created
         "topic_id": one.command.topic_id,
         "num_partitions": one.command.partitions,
         "replication_factor": one.factor,
-        "configs": configs.of(one.command.configs),
+        "configs": configs.of(one.command.configs, one.factor, image),
     }

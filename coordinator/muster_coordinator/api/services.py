@@ -1,5 +1,6 @@
 """What every handler gets: the replica's surface, authorisation, and the settings of this room."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +15,7 @@ from muster_coordinator.api.authorize import (
     operations_mask,
 )
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
+from muster_coordinator.api.topic_values import ServerValues
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -48,6 +50,12 @@ class ApiSettings:
     """`transaction.state.log.num.partitions`, of the log that is made at first use."""
     broker_configs: tuple[tuple[str, str], ...]
     """(name, value) shown read-only by DescribeConfigs of this broker."""
+    file_keys: frozenset[str]
+    """Those of them that the file has; the others are defaults."""
+    topic_values: ServerValues
+    """Of topics that do not say it themselves."""
+    internal_values: Mapping[str, ServerValues]
+    """Internal topic -> what the settings make of it."""
 
 
 class Services:

@@ -3,8 +3,11 @@
 Problem: a producer has up to five batches of a partition in flight, and all of them arrive before the coordinator has
 said that the partition is in the transaction. Mechanism: per partition, producer and epoch there is one question at a
 time, and the batches that came meanwhile go on in their order when it is answered, with its verification number, or
-are all refused with its code. What it does not do: judge batches or verifications (`topics.partition` does), or
-remember answers: once the first batch is in the leader's log the transaction is open there, and nothing is asked.
+are all refused with its code. A producer of transaction version 2 begins its next transaction while the one before is
+being completed, so that one's marker may come between question and answer and make the number worthless: then the
+answer says nothing, and the coordinator is asked anew with another number. What it does not do: judge batches or
+verifications (`topics.partition` does), or remember answers: once the first batch is in the leader's log the
+transaction is open there, and nothing is asked.
 """
 
 import struct
@@ -52,6 +55,12 @@ class Question(NamedTuple):
     deadline_ms: int
 
 
+_Asked = list[tuple[int, Question, Callable[[Verdict], None]]]
+"""Batches that wait for one answer, in order of arrival, each with its verification number; 0: it needed none."""
+_Key = tuple[GroupNo, int, int]
+"""(group, producer, epoch)"""
+
+
 class TransactionBatches:
     """The questions of one replica's Produce requests."""
 
@@ -60,9 +69,8 @@ class TransactionBatches:
     def __init__(self, loop: Loop, verifier: TransactionVerifier) -> None:
         self._loop = loop
         self._verifier = verifier
-        self._asked: dict[tuple[GroupNo, int, int], list[tuple[int, Question, Callable[[Verdict], None]]]] = {}
-        """(group, producer, epoch) -> the batches that wait for the answer, in order of arrival. As many as there may
-        be requests in flight."""
+        self._asked: dict[_Key, _Asked] = {}
+        """As many as there may be requests in flight."""
 
     def when_verified(self, log: LocalLog, question: Question, go: Callable[[Verdict], None]) -> None:
         """Call `go` once it is known whether the batch may be offered to `log`."""
@@ -80,12 +88,16 @@ class TransactionBatches:
         if number is None:
             go(Verdict())
             return
-        asked = self._asked[key] = [(number, question, go)]
+        self._ask(log, key, [(number, question, go)])
+
+    def _ask(self, log: LocalLog, key: _Key, asked: _Asked) -> None:
+        self._asked[key] = asked
+        question, (_, producer_id, epoch) = asked[0][1], key
 
         def answered(code: Code) -> None:
             if self._asked.get(key) is asked:
                 del self._asked[key]
-                self._answered(code, asked)
+                self._answered(log, key, code, asked)
 
         self._verifier.verify(
             question.transactional_id,
@@ -93,20 +105,37 @@ class TransactionBatches:
             epoch,
             question.topic,
             question.partition,
-            add=implicit,
+            add=question.version >= IMPLICIT_SINCE,
             deadline_ms=question.deadline_ms,
             done=answered,
         )
 
-    def _answered(self, code: Code, asked: list[tuple[int, Question, Callable[[Verdict], None]]]) -> None:
+    def _answered(self, log: LocalLog, key: _Key, code: Code, asked: _Asked) -> None:
         now_ms = self._loop.monotonic_ms()
+        if code is Code.NONE:
+            for _, question, go in asked:
+                if question.deadline_ms <= now_ms:
+                    go(Verdict(Code.NOT_ENOUGH_REPLICAS, "the transaction's coordinator answered too late"))
+            asked = [one for one in asked if one[1].deadline_ms > now_ms]
+            again = _numbered_again(log, asked)
+            if again is not None:
+                self._ask(log, key, again)
+                return
         for number, question, go in asked:
-            if code is not Code.NONE:
-                go(refusal(code, question.version))
-            elif question.deadline_ms <= now_ms:
-                go(Verdict(Code.NOT_ENOUGH_REPLICAS, "the transaction's coordinator answered too late"))
-            else:
-                go(Verdict(verification=number))
+            go(Verdict(verification=number) if code is Code.NONE else refusal(code, question.version))
+
+
+def _numbered_again(log: LocalLog, asked: _Asked) -> _Asked | None:
+    """The batches with their numbers of now, if a marker of their producer made those worthless that they had. Each
+    marker ends a transaction, and each batch has a deadline, so this comes to an end."""
+    found: _Asked = []
+    for _, question, go in asked:
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(question.batch, _PRODUCER_AT)
+        now = log.verify(producer_id, epoch, sequence, implicit=question.version >= IMPLICIT_SINCE)
+        if now is None or isinstance(now, Refused):
+            return None  # open by now, or too many begin: as they are judged with what they have
+        found.append((now, question, go))
+    return found if any(before[0] not in (0, now[0]) for before, now in zip(asked, found, strict=True)) else None
 
 
 def refusal(code: Code, version: int) -> Verdict:
