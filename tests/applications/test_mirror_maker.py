@@ -55,7 +55,8 @@ def admin_of(cluster: MusterCluster) -> AdminClient:
 
 def create(cluster: MusterCluster, name: str, **configs: str) -> None:
     topic = NewTopic(name, PARTITIONS, -1, config=configs)
-    admin_of(cluster).create_topics([topic], operation_timeout=20)[name].result(30)
+    admin = admin_of(cluster)  # kept until the answer has come
+    admin.create_topics([topic], operation_timeout=20)[name].result(30)
 
 
 def send(cluster: MusterCluster, topic: str, first: int, count: int) -> None:
@@ -100,7 +101,8 @@ def consume(cluster: MusterCluster, group: str, topic: str, count: int) -> list[
 def offsets(cluster: MusterCluster, group: str, topic: str) -> list[int]:
     """Committed ones; -1001 where there is none."""
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p) for p in range(PARTITIONS)])]
-    answer = admin_of(cluster).list_consumer_group_offsets(asked)[group].result(30)
+    admin = admin_of(cluster)
+    answer = admin.list_consumer_group_offsets(asked)[group].result(30)
     return [one.offset for one in sorted(answer.topic_partitions or [], key=lambda one: one.partition)]
 
 
@@ -126,7 +128,8 @@ def wait_mirrored(there: MusterCluster, remote: str, here: MusterCluster, topic:
 
 def config(cluster: MusterCluster, topic: str, name: str) -> str:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    return str(admin_of(cluster).describe_configs([resource])[resource].result(20)[name].value)
+    admin = admin_of(cluster)
+    return str(admin.describe_configs([resource])[resource].result(20)[name].value)
 
 
 def test_two_clusters_mirror_each_other_and_a_group_goes_over(tmp_path: Path) -> None:

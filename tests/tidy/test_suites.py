@@ -69,6 +69,16 @@ def test_a_test_is_run_once(markers: frozenset[str]) -> None:
     assert sum(selects(expression, markers) for _, expression in runs()) == 1
 
 
+def test_applications_are_run_at_night_alone() -> None:
+    alone = frozenset({"applications"})
+    assert not any(selects(expression, alone) for _, expression in runs())
+    (line,) = recipe_of("applications")[1]
+    assert line.strip() == "$(PYTEST) tests/applications -m applications"
+    assert "step make applications\n" in (ROOT / ".ci" / "nightly").read_text()
+    for path in (ROOT / "tests" / "applications").glob("test_*.py"):
+        assert "pytestmark = [pytest.mark.applications," in path.read_text(), path
+
+
 def test_what_a_suite_selects_has_its_marker() -> None:
     suites = [(suite, expression) for suite, expression in runs() if suite is not None]
     named = {"seeds", "sim", "slow", "integration", "quiet", "paced", "clients", "fuzz"}
