@@ -31,7 +31,7 @@ help:
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
-	@echo "make applications  Kafka Connect, MirrorMaker 2, Spark and others that are built on Kafka, on a cluster each"
+	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
