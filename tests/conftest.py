@@ -26,6 +26,8 @@ settings.load_profile("muster")
 
 event_fields.hold()
 
+pytest.register_assert_rewrite("tests.api.store_contract")
+
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 """Kopf imports kubernetes, that kubernetes-validate, that jsonschema, and that the grammars of international addresses,
 when it finds them: 1.5 s of each worker's start, for a format that no schema here has."""

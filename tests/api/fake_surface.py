@@ -41,6 +41,7 @@ from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.replica.partitions.surface import EpochEnd, LocalLog, OffsetResult, ReadResult, Surface
 from muster_coordinator.storage.aborted import Aborted
 from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
+from muster_coordinator.topics.stores import EMBEDDED, TopicStore
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.requests import Answer
 from muster_coordinator.transactions.requests import Request as TransactionRequest
@@ -120,6 +121,9 @@ class FakeLoop:
 
 class FakeLog:
     """`LocalLog` of opaque batches, ten records each unless said otherwise."""
+
+    store: TopicStore = EMBEDDED
+    reads_at_once: bool = True
 
     def __init__(self, group: GroupNo, term: int = 3) -> None:
         self.group = group
@@ -209,6 +213,10 @@ class FakeLog:
         if offset > self.end:
             return ReadResult(Code.NONE, b"", self.end, self.end, self.start)
         return self.read(offset, max_bytes, whole_first_batch=whole_first_batch, committed=committed)
+
+    def read_later(self, offset: int, max_bytes: int, *, committed: bool, done: Callable[[ReadResult], None]) -> None:
+        result = self.read(offset, max_bytes, whole_first_batch=True, committed=committed)
+        done(result._replace(unproven=False))
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         if self.leads is None:

@@ -19,7 +19,7 @@ from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.create_topics import fresh_topic_id
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.place_for_topics import PlaceForTopics
-from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import ClusterImage
@@ -28,6 +28,7 @@ from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_
 from muster_coordinator.controller.topics import raft_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
+from muster_coordinator.topics.stores import Capability
 from muster_coordinator.wire.throttling import Mutations
 
 
@@ -51,7 +52,7 @@ class AutoCreate:
         settings = self._services.settings
         told: dict[str, Code] = {}
         place = PlaceForTopics()
-        if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
+        if not settings.auto_create_topics or not self._services.store.can(Capability.TOPICS):
             done(told)
             return
 

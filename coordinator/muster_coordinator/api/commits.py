@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
-from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.errors import Code
@@ -24,6 +24,7 @@ from muster_coordinator.groups.requests import (
     PartitionCommit,
     TopicCommit,
 )
+from muster_coordinator.topics.stores import Capability
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -190,7 +191,7 @@ class Commits:
     def _known_partitions(self, name: str, partitions: tuple[int, ...], image: ClusterImage) -> frozenset[int]:
         described = image.topics.get(name)
         if described is None:
-            return frozenset(partitions if self._services.settings.topics_mode is TopicsMode.NONE else ())
+            return frozenset(() if self._services.store.can(Capability.TOPICS) else partitions)
         return frozenset(p for p in partitions if 0 <= p < len(described.partitions))
 
 
@@ -200,7 +201,7 @@ def split_known(
     """(the partitions that exist, with the topic's id; those that do not)."""
     described = image.topics.get(name)
     if described is None:
-        if services.settings.topics_mode is TopicsMode.NONE:
+        if not services.store.can(Capability.TOPICS):
             return TopicCommit(name, EMPTY_ID, topic.partitions), ()
         return TopicCommit(name, EMPTY_ID, ()), topic.partitions
     count = len(described.partitions)

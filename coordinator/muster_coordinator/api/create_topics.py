@@ -23,7 +23,7 @@ from muster_coordinator.api.doubt import PRESENT, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
-from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.api.services import Services, configs_error
 from muster_coordinator.api.topic_entries import CreatedEntries
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CreateTopic
@@ -34,6 +34,7 @@ from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
+from muster_coordinator.topics.stores import Capability, TopicStore
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import Mutations
@@ -151,11 +152,12 @@ class CreateTopics:
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
             raise ApiError(Code.NOT_CONTROLLER, NOT_FORMED)
-        if self._services.settings.topics_mode is TopicsMode.NONE:
-            raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
+        store = self._services.store
+        if not store.can(Capability.TOPICS):
+            raise ApiError(Code.POLICY_VIOLATION, f"topics.mode is {store.name}: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
         factor = self._factor(topic, image)
-        configs = self._judge_configs(topic, factor, image)
+        configs = self._judge_configs(topic, factor, image, store)
         _judge_assignments(topic)
         _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
@@ -196,13 +198,16 @@ class CreateTopics:
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
     @staticmethod
-    def _judge_configs(topic: Value, factor: int, image: ClusterImage) -> tuple[tuple[str, str], ...]:
+    def _judge_configs(
+        topic: Value, factor: int, image: ClusterImage, store: TopicStore
+    ) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
                 raise ApiError(Code.INVALID_CONFIG, f"{config.name}: null value")
             overrides[config.name] = config.value
         error = validate_all(overrides, voters=max(1, factor), may_compact=image.feature_level >= MEMBERS_LEVEL)
+        error = error or configs_error(store, overrides)
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)
         return tuple(sorted(overrides.items()))

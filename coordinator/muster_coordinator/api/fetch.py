@@ -9,6 +9,9 @@ may have been deposed answers neither 1 nor a diverging epoch: when a pass finds
 diverging, a ReadIndex round of that partition confirms the leadership, and the logs are read again. Likewise a replica
 whose image may be behind calls no topic or partition unknown before that is confirmed (`doubt`); unconfirmed it answers
 6.
+
+Logs of a store without READS_AT_ONCE are read between two passes, few at a time. Such a request looks once more after
+it began to watch, since what came between its first look and that was told to nobody.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +21,17 @@ from typing import NamedTuple
 from muster_coordinator.api import limits
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import Doubt
-from muster_coordinator.api.fetch_pass import NOTHING_PROVEN, READ_COMMITTED, Pass, Reading, Wanted, wanted_of
+from muster_coordinator.api.fetch_pass import (
+    NOTHING_PROVEN,
+    NOTHING_READ,
+    READ_COMMITTED,
+    Pass,
+    Reading,
+    Wanted,
+    wanted_of,
+)
 from muster_coordinator.api.fetch_sessions import FetchContext, FetchSessions, Told
-from muster_coordinator.api.gather import Gather, in_turns
+from muster_coordinator.api.gather import Gather, gather_few, in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -74,11 +85,18 @@ class Fetch:
         asked = Asked(version, request, wanted, session)
         if len(wanted) > RAFT_GROUPS_MAX:
             # There are fewer partitions, so it is answered at once: in turns, because they are many.
-            self._read(context, asked, NOTHING_PROVEN, lambda reading: self.finish(context, asked, reading, reply))
+            self.read(context, asked, NOTHING_PROVEN, lambda reading: self.finish(context, asked, reading, reply))
             return
-        reading = self.read(context, asked)
+        reading = Pass(self.services, context, asked.request, asked.wanted, NOTHING_PROVEN).whole()
+        if reading.later:
+            self._read_later(context, asked, NOTHING_PROVEN, reading, partial(self._begin, context, asked, reply))
+        else:
+            self._begin(context, asked, reply, reading)
+
+    def _begin(self, context: RequestContext, asked: Asked, reply: Exchange, reading: Reading) -> None:
+        request = asked.request
         enough = reading.bytes >= min(request.min_bytes, request.max_bytes)
-        if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
+        if not asked.wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
             self.finish(context, asked, reading, reply)
             return
         if self.parked >= limits.FETCHES_PARKED_MAX:
@@ -105,7 +123,7 @@ class Fetch:
             doubt = doubt or Doubt(self.services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
             def look_again() -> None:
-                self._read(context, asked, proven, partial(read_again, proven))
+                self.read(context, asked, proven, partial(read_again, proven))
 
             if doubt.parks(reading.absent, look_again):
                 return
@@ -116,27 +134,71 @@ class Fetch:
 
         def confirmed(results: list[bool]) -> None:
             now = {**proven, **{log.group: result for log, result in zip(unproven, results, strict=True)}}
-            self._read(context, asked, now, partial(read_again, now))
+            self.read(context, asked, now, partial(read_again, now))
 
         gather: Gather[bool] = Gather(len(unproven), confirmed)
         for index, log in enumerate(unproven):
             log.confirm(gather.part(index))
 
-    def read(self, context: RequestContext, asked: Asked) -> Reading:
-        """One pass in this turn: for no more partitions than there may be."""
-        return Pass(self.services, context, asked.request, asked.wanted, NOTHING_PROVEN).whole()
+    def _read_later(
+        self,
+        context: RequestContext,
+        asked: Asked,
+        proven: Mapping[GroupNo, bool],
+        reading: Reading,
+        done: Callable[[Reading], None],
+        before: Mapping[GroupNo, ReadResult] = NOTHING_READ,
+    ) -> None:
+        """Read what a pass could not, then make another one. What that finds to be read besides, since leadership came
+        here meanwhile, is read too: each partition once, so this ends."""
+        later = reading.later
+        request = asked.request
+        left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
+        committed = request.isolation_level == READ_COMMITTED
 
-    def _read(
+        def begin(index: int, arrived: Callable[[ReadResult], None]) -> None:
+            def came(result: ReadResult) -> None:
+                nonlocal left
+                left -= len(result.records)
+                arrived(result)
+
+            one = later[index]
+            one.log.read_later(one.offset, max(0, min(one.max_bytes, left)), committed=committed, done=came)
+
+        def all_read(results: list[ReadResult]) -> None:
+            read = {**before, **{one.log.group: result for one, result in zip(later, results, strict=True)}}
+
+            def passed(again: Reading) -> None:
+                if again.later:
+                    self._read_later(context, asked, proven, again, done, read)
+                else:
+                    done(again)
+
+            self._whole(Pass(self.services, context, request, asked.wanted, proven, read), len(asked.wanted), passed)
+
+        gather_few(self.services.surface.loop, len(later), begin, all_read, at_once=limits.LATER_READS_AT_ONCE_MAX)
+
+    def read(
         self,
         context: RequestContext,
         asked: Asked,
         proven: Mapping[GroupNo, bool],
         done: Callable[[Reading], None],
     ) -> None:
-        """One pass, in turns of the loop if it is for more partitions than there may be."""
-        one = Pass(self.services, context, asked.request, asked.wanted, proven)
-        if len(asked.wanted) > RAFT_GROUPS_MAX:
-            in_turns(self.services.surface.loop, len(asked.wanted), one.step, lambda: done(one.reading()))
+        """One pass, and another if logs had to be read between; in this turn if none has, and the partitions are no
+        more than there may be."""
+
+        def passed(reading: Reading) -> None:
+            if reading.later:
+                self._read_later(context, asked, proven, reading, done)
+            else:
+                done(reading)
+
+        self._whole(Pass(self.services, context, asked.request, asked.wanted, proven), len(asked.wanted), passed)
+
+    def _whole(self, one: Pass, count: int, done: Callable[[Reading], None]) -> None:
+        if count > RAFT_GROUPS_MAX:
+            in_turns(self.services.surface.loop, count, one.step, lambda: done(one.reading()))
         else:
             done(one.whole())
 
@@ -232,7 +294,8 @@ class ParkedFetch:
     """One parked Fetch. It ends exactly once: by enough bytes, an error, max_wait, or the end of the connection."""
 
     __slots__ = (
-        "_asked", "_context", "_fetch", "_last_ms", "_next_look", "_reply", "_time_out_timer", "_unwatch",
+        "_again", "_asked", "_context", "_fetch", "_last", "_last_ms", "_looks", "_next_look", "_reply",
+        "_time_out_timer", "_unwatch",
     )  # fmt: skip
 
     def __init__(self, fetch: Fetch, context: RequestContext, asked: Asked, reply: Exchange) -> None:
@@ -242,6 +305,8 @@ class ParkedFetch:
         self._reply: Exchange | None = reply
         """None: it has ended."""
         self._next_look: Timer | None = None
+        self._looks = self._again = self._last = False
+        """A look is under way; a log moved since it began; it is the last one, whatever it finds."""
         self._unwatch: list[Callable[[], None]] = []
         loop = fetch.services.surface.loop
         fetch.parked += 1
@@ -252,13 +317,18 @@ class ParkedFetch:
         reply.on_followed(self._time_out)
 
     def watch(self, logs: list[LocalLog]) -> None:
-        """Read again when one of these logs moves."""
+        """Read again when one of these logs moves; and once now, if it may have moved since it was read."""
         self._unwatch = [log.watch(self._moved) for log in logs]
+        if not all(log.reads_at_once for log in logs):
+            self._moved()
 
     def _moved(self) -> None:
         """A log moved: read again, once for all logs that move in this turn; with min_bytes above one, at most every
         FETCH_RECHECK_MS."""
         if self._next_look is not None or self._reply is None:
+            return
+        if self._looks:
+            self._again = True
             return
         loop = self._fetch.services.surface.loop
         pause_ms = limits.FETCH_RECHECK_MS if self._asked.request.min_bytes > 1 else 0
@@ -266,18 +336,32 @@ class ParkedFetch:
 
     def _look(self) -> None:
         self._next_look = None
+        if self._reply is not None and not self._looks:
+            self._read()
+
+    def _read(self) -> None:
+        self._last_ms = self._fetch.services.surface.loop.monotonic_ms()
+        self._looks, self._again = True, False
+        self._fetch.read(self._context, self._asked, NOTHING_PROVEN, self._looked)
+
+    def _looked(self, reading: Reading) -> None:
+        self._looks = False
         reply = self._reply
         if reply is None:
             return
-        self._last_ms = self._fetch.services.surface.loop.monotonic_ms()
-        reading = self._fetch.read(self._context, self._asked)
-        if reading.urgent or reading.bytes >= min(self._asked.request.min_bytes, self._asked.request.max_bytes):
+        enough = reading.bytes >= min(self._asked.request.min_bytes, self._asked.request.max_bytes)
+        if self._last or reading.urgent or enough:
             self._finish(reading, reply)
+        elif self._again:
+            self._moved()
 
     def _time_out(self) -> None:
-        """Answer with what there is now."""
-        if self._reply is not None:
-            self._finish(self._fetch.read(self._context, self._asked), self._reply)
+        """Answer with what there is now, or with what the look that is under way finds."""
+        if self._reply is None:
+            return
+        self._last = True
+        if not self._looks:
+            self._read()
 
     def _finish(self, reading: Reading, reply: Exchange) -> None:
         self._end()

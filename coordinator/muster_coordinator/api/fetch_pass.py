@@ -2,9 +2,11 @@
 
 Problem: a request of 1.7 MB may name 60,000 partitions, a parked one is read again whenever a log moves, and limits of
 bytes hold over all its partitions. Mechanism: the pass goes partition by partition, so that whoever runs it may pause
-between two; it uses one image throughout. What this does not do: wait, or answer.
+between two; it uses one image throughout. A log that cannot be read at once is noted in `later`; once those are read,
+another pass takes what they gave, within the same limits. What this does not do: wait, or answer.
 """
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,12 +19,15 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.records.batch import LOG_OVERHEAD
 from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
 from muster_coordinator.wire.schema import Value
 
 READ_COMMITTED = 1
 """Isolation level; the other one is 0."""
 NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
+NOTHING_READ: Mapping[GroupNo, ReadResult] = {}
+_LENGTH = struct.Struct(">8xi")
 _BY_ID_SINCE = 13
 _FOLLOWERS_SINCE = 11
 """KIP-392: from this version on a client knows of preferred replicas."""
@@ -34,6 +39,15 @@ class Wanted(NamedTuple):
     key: str | bytes
     """The topic's name or id, as in the request."""
     asked: Value
+
+
+class LaterRead(NamedTuple):
+    """A partition whose log is not read at once."""
+
+    log: LocalLog
+    offset: int
+    max_bytes: int
+    """Of the partition; the request as a whole may have room for less."""
 
 
 class Reading(NamedTuple):
@@ -48,6 +62,8 @@ class Reading(NamedTuple):
     """Logs whose result (an offset out of range, a diverging epoch) must be confirmed by a ReadIndex round."""
     absent: Code
     """The error of a topic or partition that the image does not have; NONE: it has all."""
+    later: list[LaterRead]
+    """What must be read before this can be answered from; the results of these partitions are none yet."""
 
 
 def wanted_of(request: Value, version: int) -> list[Wanted]:
@@ -62,11 +78,11 @@ def wanted_of(request: Value, version: int) -> list[Wanted]:
 
 class Pass:
     """The first partition with data returns a whole batch whatever the limits (KIP-74). `proven`: results of ReadIndex
-    rounds; where one failed, this replica counts as no leader."""
+    rounds; where one failed, this replica counts as no leader. `read`: what logs that are not read at once gave."""
 
     __slots__ = (
-        "_absent", "_context", "_followers", "_got", "_image", "_left", "_logs", "_proven", "_request", "_results",
-        "_services", "_topics", "_unproven", "_urgent", "_wanted",
+        "_absent", "_context", "_followers", "_got", "_image", "_later", "_left", "_logs", "_proven", "_read_before",
+        "_request", "_results", "_services", "_topics", "_unproven", "_urgent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -76,17 +92,20 @@ class Pass:
         request: Value,
         wanted: Sequence[Wanted],
         proven: Mapping[GroupNo, bool],
+        read: Mapping[GroupNo, ReadResult] = NOTHING_READ,
     ) -> None:
         self._services = services
         self._context = context
         self._request = request
         self._wanted = wanted
         self._proven = proven
+        self._read_before = read
         self._followers = services.settings.followers_serve and context.api_version >= _FOLLOWERS_SINCE
         self._image = services.surface.image()
         self._results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
         self._logs: list[LocalLog] = []
         self._unproven: list[LocalLog] = []
+        self._later: list[LaterRead] = []
         self._left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
         self._got = 0
         self._urgent = False
@@ -122,13 +141,15 @@ class Pass:
 
     def reading(self) -> Reading:
         """What was read, once every partition was."""
-        return Reading(self._results, self._got, self._urgent, self._logs, self._unproven, self._absent)
+        return Reading(self._results, self._got, self._urgent, self._logs, self._unproven, self._absent, self._later)
 
     def _read(self, one: Wanted, group: GroupNo) -> ReadResult:
         log = self._services.surface.local_log(group)
         if log is None or not self._proven.get(group, True):
             return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
         self._logs.append(log)
+        if not log.reads_at_once:
+            return self._take(log, one.asked, group)
         committed = self._request.isolation_level == READ_COMMITTED
         first, followers = self._got == 0, self._followers
         result = _read_one(log, one.asked, self._left, first=first, followers=followers, committed=committed)
@@ -137,6 +158,20 @@ class Pass:
         if result.unproven:
             self._unproven.append(log)
         return result
+
+    def _take(self, log: LocalLog, asked: Value, group: GroupNo) -> ReadResult:
+        """What was read of this log, cut to what there is room for; if nothing was yet, that is noted."""
+        code = log.serving(asked.current_leader_epoch)
+        if code is not Code.NONE:
+            return ReadResult(code)
+        result = self._read_before.get(group)
+        if result is None:
+            self._later.append(LaterRead(log, asked.fetch_offset, asked.partition_max_bytes))
+            return ReadResult(Code.NONE)
+        most = min(asked.partition_max_bytes, self._left)
+        if len(result.records) <= most:
+            return result
+        return result._replace(records=_whole_batches(result.records, most, whole_first=self._got == 0))
 
     def _nearer(self, log: LocalLog, group: GroupNo, result: ReadResult) -> ReadResult:
         """At the leader: nothing but the name of a follower in the client's rack, if there is one."""
@@ -157,6 +192,17 @@ class Pass:
             return Code.TOPIC_AUTHORIZATION_FAILED
         topic = None if image is None else image.topics.get(name)
         return Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
+
+
+def _whole_batches(records: bytes, most: int, *, whole_first: bool) -> bytes:
+    """The batches that fit; with `whole_first` at least one (KIP-74)."""
+    end = 0
+    while end < len(records):
+        after = end + LOG_OVERHEAD + _LENGTH.unpack_from(records, end)[0]
+        if after > most and not (whole_first and end == 0):
+            break
+        end = after
+    return records[:end]
 
 
 def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]:

@@ -32,6 +32,9 @@ DESCRIBED_PARTITIONS_MAX = 2_000
 """Partitions of one DescribeTopicPartitions answer (Kafka: max.request.partition.size.limit)."""
 FETCH_WAIT_MS_MAX = 60_000
 """Longest wait of a Fetch, whatever its max_wait_ms; clients ask for 500 ms, some for 5 s."""
+LATER_READS_AT_ONCE_MAX = 16
+"""Partitions of one Fetch that are read at the same time from a store that is not read at once. Each may have read as
+much as the whole answer has room for before the first of them comes back."""
 FETCH_RECHECK_MS = 25
 """Shortest pause between two reads of a parked Fetch whose min_bytes is above one."""
 

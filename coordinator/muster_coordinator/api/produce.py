@@ -28,6 +28,7 @@ from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.topics.machine import ProduceResult
+from muster_coordinator.topics.stores import Capability
 from muster_coordinator.wire.exchange import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -237,12 +238,16 @@ class Produce:
         if log is None or log.serving(-1) is not Code.NONE:
             self._in_order(context, part, deadline_ms, doubt, done)
             return
-        asks = self._transactions if part.first.transactional_producer is not None else None
+        transactional = part.first.transactional_producer is not None
+        asks = self._transactions if transactional else None
         version, transactional_id = transaction
 
         def go(admitted: bool) -> None:
             if not admitted:
                 verified(Verdict(Code.NOT_ENOUGH_REPLICAS))
+            elif transactional and not log.store.can(Capability.TRANSACTIONS):
+                why = f"topics in the store {log.store.name} take no transactions"
+                verified(Verdict(Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, why))
             elif asks is None or transactional_id is None or part.first.code is not Code.NONE:
                 verified(Verdict())
             else:

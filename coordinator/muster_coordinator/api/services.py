@@ -18,8 +18,11 @@ from muster_coordinator.api.standard_authorizer import StandardAuthorizer
 from muster_coordinator.api.topic_values import ServerValues
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import Topic
+from muster_coordinator.controller.topic_configs import items
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import Surface
+from muster_coordinator.topics.stores import EMBEDDED, NONE, Capability, TopicStore
 
 
 class TopicsMode(Enum):
@@ -28,6 +31,16 @@ class TopicsMode(Enum):
     EMBEDDED = "embedded"
     NONE = "none"
     """Coordination only: commits for any topic name are accepted, and the offsets topic is the only topic."""
+
+
+STORES: dict[TopicsMode, TopicStore] = {TopicsMode.EMBEDDED: EMBEDDED, TopicsMode.NONE: NONE}
+
+
+def configs_error(store: TopicStore, overrides: Mapping[str, str]) -> str | None:
+    """Why a topic of this store cannot have these overrides, each of which is valid by itself; or None."""
+    if "compact" in items(overrides, "cleanup.policy") and not store.can(Capability.COMPACTION):
+        return f"cleanup.policy: topics in the store {store.name} cannot be compacted"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +74,7 @@ class ApiSettings:
 class Services:
     """Shared by all handlers; holds no state of its own."""
 
-    __slots__ = ("authorize", "authorizer", "open", "settings", "surface", "verifier")
+    __slots__ = ("authorize", "authorizer", "open", "settings", "store", "surface", "verifier")
 
     def __init__(
         self,
@@ -75,11 +88,17 @@ class Services:
         self.verifier = verifier
         """Who knows whether a partition is in a transaction; None: nobody does, and no transactional batch is taken."""
         self.settings = settings
+        self.store = STORES[settings.topics_mode]
+        """Where the topics of this cluster are."""
         self.authorize = authorize
         self.open = authorize is allow_all
         """Every client may perform every operation, so a handler need not know the principal."""
         self.authorizer = authorize if isinstance(authorize, StandardAuthorizer) else None
         """Who decides by ACLs; None: nobody does."""
+
+    def store_of(self, topic: Topic) -> TopicStore:
+        """Where this topic is; what we write ourselves is always in our own segments."""
+        return EMBEDDED if topic.internal else self.store
 
     def may_topic(self, context: RequestContext, operation: Operation, topic: str) -> bool:
         """Whether the client may perform the operation on this topic."""

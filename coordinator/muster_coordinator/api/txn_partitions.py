@@ -16,6 +16,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.records.transaction_log import TopicPartition
+from muster_coordinator.topics.stores import Capability
 from muster_coordinator.transactions.requests import AddPartitions, Answer, VerifyPartitions
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
@@ -105,7 +106,7 @@ class AddPartitionsToTxn:
         self._coordinators.ask(request, answered)
 
     def _refused(self, context: RequestContext, places: frozenset[TopicPartition]) -> Codes:
-        """Partitions that the client may not write to, that do not exist, or that take no markers."""
+        """Partitions that the client may not write to, that do not exist, or that take no markers or transactions."""
         image = self._services.surface.image()
         topics = {} if image is None else image.topics
         denied = {
@@ -122,6 +123,8 @@ class AddPartitionsToTxn:
                 refused[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
             elif known.internal and topic != OFFSETS_TOPIC:
                 refused[topic, index] = Code.INVALID_TOPIC_EXCEPTION
+            elif not self._services.store_of(known).can(Capability.TRANSACTIONS):
+                refused[topic, index] = Code.UNSUPPORTED_FOR_MESSAGE_FORMAT
         return refused
 
 

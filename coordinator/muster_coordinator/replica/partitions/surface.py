@@ -19,6 +19,7 @@ from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.storage.aborted import Aborted
 from muster_coordinator.topics.machine import ActiveProducer, ProduceResult, Refused
+from muster_coordinator.topics.stores import TopicStore
 from muster_coordinator.transactions.metadata import Transaction
 from muster_coordinator.transactions.requests import Answer
 from muster_coordinator.transactions.requests import Request as TransactionRequest
@@ -61,9 +62,17 @@ class EpochEnd(NamedTuple):
 
 
 class LocalLog(Protocol):
-    """One log-bearing partition hosted here: a topic's or an offsets partition. All epochs are Raft terms."""
+    """One log-bearing partition hosted here: a topic's or an offsets partition. All epochs are Raft terms.
+
+    This is the port of a topic store, partition by partition; `store` says what it cannot do (`topics.stores`), and
+    whatever else is asked of it gets one of Kafka's codes, as said at each call. Ownership is a Raft group's for every
+    store, so `serving`, `term` and `confirm` mean the same for all of them."""
 
     group: GroupNo
+    store: TopicStore
+    reads_at_once: bool
+    """Whether `store` has READS_AT_ONCE; by itself, since Fetch looks at it for each partition. Else Fetch calls
+    `read_later`, and never `read` or `read_following`."""
 
     def serving(self, current_leader_epoch: int) -> Code:
         """NONE when this replica leads and its term's no-op is applied and the epoch (-1 = unknown) fits;
@@ -83,12 +92,18 @@ class LocalLog(Protocol):
         """As `read`, where this replica follows a leader that it has heard within an election timeout (KIP-392); else
         NOT_LEADER_OR_FOLLOWER. An offset beyond what is applied here is no error: nothing of it is known yet."""
 
+    def read_later(self, offset: int, max_bytes: int, *, committed: bool, done: Callable[[ReadResult], None]) -> None:
+        """As `read` with `whole_first_batch`, where that cannot be answered in the same turn. The caller may need less
+        than it asked for: it cuts between batches. What is told as missing is proven, so `unproven` is never set. A
+        store that does not answer in time is KAFKA_STORAGE_ERROR, never an empty result; the store bounds that time."""
+
     def confirm(self, done: Callable[[bool], None]) -> None:
         """Call `done(True)` after one ReadIndex round: data that is not applied here now was not acknowledged anywhere
         before this call. `done(False)`: that cannot be shown, because another replica leads or may lead."""
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call `notify` whenever the log end, the log start or leadership changes; the returned function ends that."""
+        """Call `notify` whenever the log end, the log start or leadership changes; the returned function ends that.
+        Of a store that is read later, what changed since the last read is not told: read once more after this."""
 
     def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
         """Call `go(True)` when a batch of `size_bytes` may be produced, usually at once; in the order of the calls.

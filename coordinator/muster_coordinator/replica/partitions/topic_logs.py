@@ -34,6 +34,7 @@ from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
 from muster_coordinator.topics.cleaning.batches import LastOfProducer
 from muster_coordinator.topics.machine import ProduceResult, TopicMachine
+from muster_coordinator.topics.stores import EMBEDDED, Capability, TopicStore
 
 LATEST = -1
 EARLIEST = -2
@@ -52,6 +53,9 @@ Damaged = Callable[[GroupNo, Corruption], None]
 
 class LogView:
     """`surface.LocalLog` of any log-bearing partition; it refuses to produce, which `TopicLog` overrides."""
+
+    store: TopicStore = EMBEDDED
+    reads_at_once: bool = EMBEDDED.can(Capability.READS_AT_ONCE)
 
     def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, damaged: Damaged) -> None:
         self._damaged = damaged
@@ -113,6 +117,22 @@ class LogView:
         if offset > state.next_offset:
             return ReadResult(Code.NONE, b"", state.next_offset, self.last_stable_offset(), state.log_start)
         return self.read(offset, max_bytes, whole_first_batch=whole_first_batch, committed=committed)
+
+    def read_later(self, offset: int, max_bytes: int, *, committed: bool, done: Callable[[ReadResult], None]) -> None:
+        """At once, unless an offset seems to lie beyond the end: then by what is applied once leadership is shown."""
+        result = self.read(offset, max_bytes, whole_first_batch=True, committed=committed)
+        if not result.unproven:
+            done(result)
+            return
+
+        def shown(confirmed: bool) -> None:
+            if not confirmed:
+                done(ReadResult(Code.NOT_LEADER_OR_FOLLOWER))
+                return
+            again = self.read(offset, max_bytes, whole_first_batch=True, committed=committed)
+            done(again._replace(unproven=False))
+
+        self.confirm(shown)
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         self.raft.read_index(done)
