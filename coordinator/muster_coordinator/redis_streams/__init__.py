@@ -1,0 +1,1 @@
+"""Topic partitions as Redis Streams: offsets and entry ids, records and entries, the append script; pure."""

@@ -1,0 +1,105 @@
+-- Append one produced batch to a partition's stream, or say why not: all of it or nothing.
+--
+-- KEYS: the stream; a hash beside it, in the same slot: `epoch` is the owner's, `p:ID` what is known of a producer as
+--   "EPOCH FIRST LAST ENTRY;..." for its last batches, oldest first: sequences, and the id of the batch's first entry.
+-- ARGV: the caller's epoch; the greatest sequence of an id, and the greatest milliseconds; producer id (-1: none), its
+--   epoch, its base sequence; the number of records; then for each its time ('': that of its id), the number of
+--   arguments that follow, those.
+-- Returns {word, detail}: OK or DUPLICATE with the first entry's id; FENCED with the owner's epoch; EPOCH, SEQUENCE;
+--   TYPE with that of the key; BEYOND with the stream's last id, after which there is no room.
+--
+-- Nothing can fail between two XADDs: ids rise, limits were judged by the caller, and memory is judged by Redis before
+-- the first write of a script and not after. The first write is to the hash, so that a user who may not write it has
+-- appended nothing when it is refused. Numbers are doubles: an id is handled as two, and milliseconds are below 10^15.
+local BATCHES_KEPT, SEQUENCES, MILLISECONDS_CHARS_MAX = 5, 2147483648, 15
+local stream, state = KEYS[1], KEYS[2]
+local epoch, sequence_max, milliseconds_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local producer, producer_epoch, base, count = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local owner = redis.call('HGET', state, 'epoch')
+if owner and tonumber(owner) > epoch then
+  return {'FENCED', owner}
+end
+local kind = redis.call('TYPE', stream)['ok']
+if kind ~= 'stream' and kind ~= 'none' then
+  return {'TYPE', kind}
+end
+
+local kept, final = {}, (base + count - 1) % SEQUENCES
+local known = producer ~= '-1' and redis.call('HGET', state, 'p:' .. producer)
+if known then
+  local known_epoch, known_batches = known:match('^(%d+) (.*)$')
+  if producer_epoch == tonumber(known_epoch) then
+    local wanted = 0
+    for first, last, id in known_batches:gmatch('(%d+) (%d+) (%d+%-%d+);') do
+      if tonumber(first) == base and tonumber(last) == final then
+        return {'DUPLICATE', id}
+      end
+      kept[#kept + 1] = first .. ' ' .. last .. ' ' .. id .. ';'
+      wanted = (tonumber(last) + 1) % SEQUENCES
+    end
+    if base ~= wanted then
+      return {'SEQUENCE', whole(wanted)}
+    end
+  elseif producer_epoch < tonumber(known_epoch) then
+    return {'EPOCH', known_epoch}
+  elseif base ~= 0 then
+    return {'SEQUENCE', '0'}
+  end
+end
+
+local milliseconds, sequence, last = 0, 1, '0-0'
+if kind == 'stream' then
+  local info = redis.call('XINFO', 'STREAM', stream)
+  for at = 1, #info, 2 do
+    if info[at] == 'last-generated-id' then
+      last = info[at + 1]
+    end
+  end
+  local last_milliseconds, last_sequence = last:match('^(%d+)%-(%d+)$')
+  if #last_milliseconds > MILLISECONDS_CHARS_MAX then
+    return {'BEYOND', last}
+  end
+  milliseconds, sequence = tonumber(last_milliseconds), tonumber(last_sequence) + 1
+end
+if sequence > sequence_max then
+  milliseconds, sequence = milliseconds + 1, 0
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if now > milliseconds then
+  milliseconds, sequence = now, 0
+end
+if milliseconds + math.floor((sequence + count - 1) / (sequence_max + 1)) > milliseconds_max then
+  return {'BEYOND', last}
+end
+
+redis.call('HSET', state, 'epoch', ARGV[1])
+local first, at = whole(milliseconds) .. '-' .. whole(sequence), 8
+for _ = 1, count do
+  local told, size = ARGV[at], tonumber(ARGV[at + 1])
+  local ms = whole(milliseconds)
+  local id = ms .. '-' .. whole(sequence)
+  if told == '' or told == ms then
+    redis.call('XADD', stream, id, unpack(ARGV, at + 2, at + 1 + size))
+  else
+    redis.call('XADD', stream, id, 't', told, unpack(ARGV, at + 2, at + 1 + size))
+  end
+  at = at + 2 + size
+  sequence = sequence + 1
+  if sequence > sequence_max then
+    milliseconds, sequence = milliseconds + 1, 0
+  end
+end
+if producer ~= '-1' then
+  kept[#kept + 1] = whole(base) .. ' ' .. whole(final) .. ' ' .. first .. ';'
+  if #kept > BATCHES_KEPT then
+    table.remove(kept, 1)
+  end
+  redis.call('HSET', state, 'p:' .. producer, whole(producer_epoch) .. ' ' .. table.concat(kept))
+end
+return {'OK', first}

@@ -1,0 +1,110 @@
+"""A record as the fields of a stream's entry, and back.
+
+Problem: Kafka's records tell null from empty, have headers of any name, more than one of a name, and their own times;
+an entry is a list of (name, value), and whoever reads it by XREAD wants to see it plainly. Mechanism, in this order:
+
+| field | holds |
+|---|---|
+| `t` | the record's time in ms, where it is not that of the entry's id |
+| `k` | the key, if it is not null |
+| `v` | the value; if it is null there is `null` instead, with an empty value |
+| `h:NAME` | a header, in its place among the headers; `n:NAME` with an empty value is one whose value is null |
+
+An entry of exactly this shape is a record of ours. Any other was written by somebody else: its value is one field that
+the topic declares, as it is, or all of them as JSON: an array of [name, value] pairs in their order, since a name may
+occur twice; bytes that are not UTF-8 as {"base64": ...}. Its key is null and its time that of its id. What this does
+not do: guess (an entry with `k` and `v` and one field more is somebody else's), or choose ids.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from muster_coordinator.redis_streams.entry_ids import EntryId
+
+KEY, VALUE, NULL_VALUE, TIME = b"k", b"v", b"null", b"t"
+HEADER, NULL_HEADER = b"h:", b"n:"
+Field = tuple[bytes, bytes]
+_TIME_CHARS_MAX = 20
+
+
+class StreamRecord(NamedTuple):
+    """A record without its place; names of headers are bytes, since clients may send any."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+def fields_of(record: StreamRecord) -> list[bytes]:
+    """Names and values in turn, but for `t`: whether that is needed is known when the id is."""
+    fields: list[bytes] = []
+    if record.key is not None:
+        fields += (KEY, record.key)
+    fields += (NULL_VALUE, b"") if record.value is None else (VALUE, record.value)
+    for name, value in record.headers:
+        fields += (NULL_HEADER + name, b"") if value is None else (HEADER + name, value)
+    return fields
+
+
+def record_of(entry: EntryId, fields: Sequence[bytes], value_field: bytes | None = None) -> StreamRecord:
+    """The record of an entry; `fields` has names and values in turn. `value_field`: what the topic declares as the
+    value of entries that are not ours."""
+    pairs = list(zip(fields[::2], fields[1::2], strict=True))
+    ours = _ours(entry, pairs)
+    if ours is not None:
+        return ours
+    if value_field is not None:
+        found = [value for name, value in pairs if name == value_field]
+        if found:
+            return StreamRecord(entry.milliseconds, None, found[0])
+    return StreamRecord(entry.milliseconds, None, _json(pairs))
+
+
+def _ours(entry: EntryId, pairs: list[Field]) -> StreamRecord | None:
+    """None: it has another shape."""
+    at = 0
+    timestamp_ms: int | None = entry.milliseconds
+    if at < len(pairs) and pairs[at][0] == TIME:
+        timestamp_ms = _time(pairs[at][1])
+        at += 1
+    key: bytes | None = None
+    if at < len(pairs) and pairs[at][0] == KEY:
+        key = pairs[at][1]
+        at += 1
+    if timestamp_ms is None or at == len(pairs):
+        return None
+    name, value = pairs[at]
+    if name != VALUE and (name, value) != (NULL_VALUE, b""):
+        return None
+    headers: list[tuple[bytes, bytes | None]] = []
+    for field, content in pairs[at + 1 :]:
+        if field.startswith(HEADER):
+            headers.append((field[len(HEADER) :], content))
+        elif field.startswith(NULL_HEADER) and not content:
+            headers.append((field[len(NULL_HEADER) :], None))
+        else:
+            return None
+    return StreamRecord(timestamp_ms, key, value if name == VALUE else None, tuple(headers))
+
+
+def _time(text: bytes) -> int | None:
+    """Decimal, as `append.lua` writes it, of 64 bits."""
+    digits = text[1:] if text[:1] == b"-" else text
+    if not digits.isdigit() or len(text) > _TIME_CHARS_MAX:
+        return None
+    value = int(text)
+    return value if str(value).encode() == text and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _json(pairs: list[Field]) -> bytes:
+    return json.dumps([[_text(name), _text(value)] for name, value in pairs], separators=(",", ":")).encode()
+
+
+def _text(data: bytes) -> str | dict[str, str]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

@@ -1,0 +1,27 @@
+"""Limits of topics in Redis Streams."""
+
+from muster_coordinator.limits import MIB
+
+SEQUENCE_BITS_DEFAULT = 10
+SEQUENCE_BITS_MIN = 1
+SEQUENCE_BITS_MAX = 20
+"""Bits of an offset that are an id's sequence. With 20, offsets reach to the year 2248; with 10, entries of a whole
+second that come in one millisecond take that second."""
+MILLISECONDS_MAX = 10**15 - 1
+"""Of an id that is appended, beside what an offset holds: a number of Lua is exact up to 2^53. The year 33,658."""
+HEADERS_MAX = 3_000
+"""Of one record. Redis' Lua passes at most some 8,000 arguments to one command (LUAI_MAXCSTACK), two of them a
+header."""
+ENTRY_BYTES_MAX = 16 * MIB
+"""Names and values of one entry; what a batch of `BATCH_BYTES_MAX` can inflate to is more."""
+BULK_BYTES_MAX = 512 * MIB
+"""Redis' `proto-max-bulk-len`, if nobody says otherwise: of one argument."""
+BATCH_ARGUMENTS_MAX = 1_000_000
+"""Arguments of one call of the script; Redis takes 1,048,576 (`PROTO_MAX_MULTIBULK`), and less only where told so."""
+BATCH_OUT_BYTES_MAX = MIB
+"""Size at which a batch of a Fetch is cut: the limits of a Fetch are kept between batches."""
+
+_LUA_ARGUMENTS_MAX = 8_000
+assert 2 * HEADERS_MAX + 16 < _LUA_ARGUMENTS_MAX
+assert ENTRY_BYTES_MAX <= BULK_BYTES_MAX
+assert SEQUENCE_BITS_MIN <= SEQUENCE_BITS_DEFAULT <= SEQUENCE_BITS_MAX
