@@ -14,8 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions applications lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -34,6 +33,7 @@ help:
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
+	@echo "make rounds     1,000 rounds of a stream with restarts and a later release in the middle, beside a batch"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
@@ -128,6 +128,10 @@ closing: setup
 # Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 102 runs of three writers.
 lake: setup
 	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py -s
+
+# 1,000 rounds of a stream that dies, is vacuumed and goes on under a later release; `make test` has a short form.
+rounds: setup
+	MUSTER_ROUNDS=whole $(PYTEST) tests/pipeline/store/test_many_rounds.py -s
 
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s

@@ -19,6 +19,7 @@ from tests.pipeline import logs
 LOG_PARTITIONS = 16
 GROUPS_PER_PARTITION = 62
 KEYS_PER_GROUP = 16
+TOPICS = 9
 BATCHES_PER_ROUND = GROUPS_PER_PARTITION * KEYS_PER_GROUP
 COMMIT_EVERY_MS = 5_000
 START_MS = 1_750_000_020_000
@@ -84,7 +85,7 @@ def _templates(number: int) -> tuple[Bytes, list[int], list[int]]:
         name = f"group-{number * GROUPS_PER_PARTITION + group:06}"
         records = [
             logs.Record(
-                key=logs.commit_key(name, f"topic-{group % 9}", key),
+                key=logs.commit_key(name, f"topic-{group % TOPICS}", key),
                 value=logs.commit_value(_OFFSET + key, commit_ms=_COMMIT_MS),
             )
             for key in range(KEYS_PER_GROUP)

@@ -2,9 +2,10 @@
 
 The log is the benchmark's own (`generate`), served as a live cluster from its files. The first round reads all but the
 last three batches of each log partition, the others one each: 256 records. Each is a process of its own, as a stream
-that was started again is; what is told is the median of their processor time.
+that was started again is; what is told is the median of their processor time. With --samples each brings a sample of
+the log ends of all 144 topic partitions, behind as many as a stream has kept by then.
 
-    python -m bench.pipeline.rounds --records 1M 4M
+    python -m bench.pipeline.rounds --records 1M 4M [--samples]
 """
 
 import argparse
@@ -17,13 +18,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
 from muster_pipeline.job.build import build
 from muster_pipeline.job.live import LiveInput
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, EpochEnd, Fetched
 from muster_pipeline.transforms.settings import FoldSettings
 
 from bench.pipeline import generate
-from bench.pipeline.generate import KEYS_PER_GROUP, LOG_PARTITIONS, Shape
+from bench.pipeline.generate import (
+    COMMIT_EVERY_MS,
+    GROUPS_PER_PARTITION,
+    KEYS_PER_GROUP,
+    LOG_PARTITIONS,
+    START_MS,
+    TOPICS,
+    Shape,
+)
 
 RATIO_MAX = 1.3
 SECONDS_MAX = 2.0
@@ -100,17 +111,37 @@ class Files:
         return path, at
 
 
-def one_round(log: Path, tables: Path, left: int) -> None:
+def sampled(log: Path, left: int) -> pa.Table:
+    """Log ends when the log ends `left` records earlier; the first time those of an hour before, too."""
+    rounds = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // generate.BATCHES_PER_ROUND).rounds
+    now_ms = START_MS + (rounds - 1) * COMMIT_EVERY_MS + 7 * (GROUPS_PER_PARTITION - left // KEYS_PER_GROUP) - 3
+    first = left == 3 * KEYS_PER_GROUP
+    times = [now_ms - COMMIT_EVERY_MS * one for one in range(720 if first else 1)]
+    return pa.Table.from_pylist(
+        [
+            {"cluster": "bench", "topic": f"topic-{topic}", "partition": key, "sample_timestamp_ms": at_ms}
+            | {"start_offset": 0, "end_offset": max(0, 1_100 + (at_ms - START_MS) // COMMIT_EVERY_MS * 110)}
+            for at_ms in times
+            for topic in range(TOPICS)
+            for key in range(KEYS_PER_GROUP)
+        ],
+        schema=LOG_END_OFFSETS,
+    )
+
+
+def one_round(log: Path, tables: Path, left: int, *, has_samples: bool) -> None:
     """Prints its records and seconds of processor time."""
+    given = sampled(log, left) if has_samples else None
     before = resource.getrusage(resource.RUSAGE_SELF)
-    source = LiveInput.onward("files", "bench", str(tables), every=False, connect=Files(log, left))  # type: ignore[arg-type]
-    built = build(None, source, tables, FoldSettings(cluster="bench"), is_round=True)
+    source = LiveInput.onward("files", "bench", str(tables), every=has_samples, connect=Files(log, left))  # type: ignore[arg-type]
+    settings = FoldSettings(cluster="bench")
+    built = build(None, source, tables, settings, given, is_appended=True, is_round=True)
     after = resource.getrusage(resource.RUSAGE_SELF)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(built.records, f"{seconds:.2f}")
 
 
-def measured(records: int) -> tuple[int, float]:
+def measured(records: int, *, has_samples: bool) -> tuple[int, float]:
     """(history, seconds of the round behind it), the median of three."""
     log = generate.make(SCRATCH, Shape.of(records))
     tables = SCRATCH / f"rounds-{log.name}"
@@ -118,6 +149,7 @@ def measured(records: int) -> tuple[int, float]:
     found = []
     for left in [KEYS_PER_GROUP * more for more in (3, 2, 1, 0)]:
         command = [sys.executable, "-m", "bench.pipeline.rounds", "--log", str(log), "--left", str(left), str(tables)]
+        command += ["--samples"] if has_samples else []
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         found.append((int(told[0]), float(told[1])))
     assert [one for one, _ in found[1:]] == [LOG_PARTITIONS * KEYS_PER_GROUP] * 3, found
@@ -137,12 +169,13 @@ def main() -> int:
     parser.add_argument("--records", nargs="+", type=number, default=[1_000_000, 4_000_000])
     parser.add_argument("--log", type=Path)
     parser.add_argument("--left", type=int, default=0)
+    parser.add_argument("--samples", action="store_true")
     parser.add_argument("tables", type=Path, nargs="?")
     given = parser.parse_args()
     if given.log is not None:
-        one_round(given.log, given.tables, given.left)
+        one_round(given.log, given.tables, given.left, has_samples=given.samples)
         return 0
-    found = [measured(one) for one in sorted(given.records)]
+    found = [measured(one, has_samples=given.samples) for one in sorted(given.records)]
     for history, seconds in found:
         print(f"a round of 256 records on {history:,}: {seconds:.2f} s of processor time")
     ratio = found[-1][1] / found[0][1]

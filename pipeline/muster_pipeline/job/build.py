@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -58,18 +58,14 @@ def build(
         before = _before(where, settings.cluster)
         _refuse_overtaken(source, before)
         task = Stage(input=source, place=where, settings=settings, token=new_token())
-        log_end_files = samples.published_with(task, before, log_ends, is_appended=is_appended)
-        task = Stage(
-            input=source, place=where, settings=settings, token=task.token,
-            log_end_files=tuple(entry.path for entry in log_end_files),
-            keeps_state=is_round and not log_end_files and isinstance(source, LiveInput),
-        )  # fmt: skip
+        ends = samples.published_with(task, before, log_ends, is_appended=is_appended, is_round=is_round)
+        task = replace(task, log_ends=ends, keeps_state=is_round and isinstance(source, LiveInput))
         numbers = distribute.ordered(task)
         done = _run(spark, task, numbers)
         if {one.log_partition for one in done} != set(numbers):
             raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
         wanted = targets(before, task.tables(), [entry for one in done for entry in one.files], numbers)
-        wanted[samples.NAME] = log_end_files
+        wanted[samples.NAME] = ends.files
         if is_round:
             wanted = keeping_equal(where, before, wanted)
         run = Publication(

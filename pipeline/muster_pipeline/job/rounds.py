@@ -6,7 +6,8 @@ the state (which has the size of keys and groups, not of the history), and the m
 again with the new rows while it is small, or not much larger than they are. Without a state to go on from, the
 published records are folded again, as a batch does it, and a state is left.
 
-What it does not do: go on where there are samples of log end offsets, because a sample may decide rows of any age.
+Samples of log end offsets are all at hand in each round (they are bounded), and rows that samples to come may change
+are a part of the tail. A sample that is older than what was told as final costs one whole round.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,10 @@ from muster_pipeline.store import reader
 from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.limits import FILE_ROWS, MERGED_BELOW_ROWS, MERGED_RATIO
 from muster_pipeline.store.writer import TableWriter, close_all
-from muster_pipeline.tables.catalog import DERIVED, STATES_TABLE
+from muster_pipeline.tables.catalog import DERIVED, LOG_ENDS_TABLE, STATES_TABLE
 from muster_pipeline.transforms.fold import PartitionFold
 from muster_pipeline.transforms.fold_state import ForeignState, packed, unpacked
-from muster_pipeline.transforms.log_end_offsets import LogEndSamples
+from muster_pipeline.transforms.limits import LAG_OPEN_POINTS_MAX
 
 _APPENDED = ("records", *DERIVED)
 _REPLACED = ("quarantine", "files")
@@ -56,7 +57,8 @@ def run(task: Stage, log_partition: int, attempt: str) -> Done:
         whole = {name: writer(name, 0, "whole") for name in _REPLACED}
         parts = source.parts(log_partition, is_resumed=stored is not None)
         records, read = stage.fed(fold, final | whole, parts, seen.see)
-        state = packed(fold)
+        stage.write(final, fold.settle())
+        state = packed(fold) if fold.open_points <= LAG_OPEN_POINTS_MAX else None
         ended = fold.finish()
         stage.told(whole, read, fold.findings)
         closed = _by_table(close_all([*final.values(), *whole.values()]))
@@ -65,10 +67,12 @@ def run(task: Stage, log_partition: int, attempt: str) -> Done:
         for name, rows in ended.items():
             tails[name].write(rows)
         tailed = _by_table(close_all(tails.values()))
-        states_file = writer(STATES_TABLE, 0, "state")
-        states_file.write(states.row(task.settings, log_partition, end, finals, tailed, seen.told(), state))
         made = [*_all(finals), *_all(tailed), *(one for name in _REPLACED for one in closed.get(name, ()))]
-        made += states_file.close()
+        if state is not None:
+            states_file = writer(STATES_TABLE, 0, "state")
+            files = finals | {LOG_ENDS_TABLE: task.log_ends.files}
+            states_file.write(states.row(task.settings, log_partition, end, files, tailed, seen.told(), state))
+            made += states_file.close()
     return Done(log_partition=log_partition, files=tuple(made), records=records, peak_rss_bytes=stage.peak_rss_bytes())
 
 
@@ -82,9 +86,9 @@ def unmerged(files: Sequence[FileEntry], new_rows: int) -> tuple[FileEntry, ...]
 
 
 def _resumed(task: Stage, source: LiveInput, log_partition: int) -> tuple[PartitionFold, Stored | None]:
-    nothing = LogEndSamples(None, task.settings.cluster)
-    new = PartitionFold(log_partition, task.settings, nothing, DECODERS)
-    if source.known is None or log_partition in source.withdrawn:
+    log_ends = stage.log_ends(task)
+    new = PartitionFold(log_partition, task.settings, log_ends, DECODERS)
+    if source.known is None or log_partition in source.withdrawn or not task.log_ends.continues:
         return new, None
     stored = states.found(source.known, log_partition)
     if stored is None or stored.end_offset != source.ranges[log_partition][0]:
@@ -92,9 +96,11 @@ def _resumed(task: Stage, source: LiveInput, log_partition: int) -> tuple[Partit
     if stored.fingerprint != states.fingerprint(task.settings):
         return new, None
     try:
-        return unpacked(states.state_of(source.known, log_partition), nothing, DECODERS), stored
+        fold = unpacked(states.state_of(source.known, log_partition), log_ends, DECODERS)
     except ForeignState:
         return new, None
+    is_late = task.log_ends.new_from_ms is not None and task.log_ends.new_from_ms <= fold.frontier_ms
+    return (new, None) if is_late else (fold, stored)
 
 
 def _by_table(entries: tuple[FileEntry, ...]) -> dict[str, tuple[FileEntry, ...]]:

@@ -38,6 +38,19 @@ _OF_LOG: Final = tuple(name for name in BRONZE if name != "log_end_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds:
+    """The samples of log end offsets of a run: files of table `log_end_offsets`."""
+
+    files: tuple[FileEntry, ...] = ()
+    continues: bool = True
+    """They are those that were published before, or what is kept of them, and newer ones."""
+    new_from_ms: int | None = None
+    """Time of the first one that was not published before; None if there is none."""
+    more_follow: bool = False
+    """The next round brings newer ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """The values that all tasks of a run share; sent to the workers."""
 
@@ -46,8 +59,7 @@ class Stage:
     settings: FoldSettings
     token: str
     """Of the run, for the names of its files."""
-    log_end_files: tuple[str, ...] = ()
-    """Parquet files of table `log_end_offsets`, relative to the table's folder."""
+    log_ends: LogEnds = LogEnds()
     keeps_state: bool = False
     """A round of a stream: it goes on from the state of the round before (`job.rounds`)."""
 
@@ -76,9 +88,9 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
         }
         for writer in writers.values():
             drafts.callback(writer.abort)
-        fold = PartitionFold(log_partition, stage.settings, _log_ends(stage), DECODERS)
+        fold = PartitionFold(log_partition, stage.settings, log_ends(stage), DECODERS)
         records, read = fed(fold, writers, stage.input.parts(log_partition))
-        _write(writers, fold.finish())
+        write(writers, fold.finish())
         told(writers, read, fold.findings)
         made = close_all(writers.values())
     return Done(log_partition=log_partition, files=made, records=records, peak_rss_bytes=peak_rss_bytes())
@@ -101,7 +113,7 @@ def fed(
             made = fold.feed(batch)
             damages = made.damages
             records += batch.num_rows
-            _write(writers, made.tables)
+            write(writers, made.tables)
             if "records" in writers:
                 writers["records"].write(batch)
             if see is not None:
@@ -122,7 +134,8 @@ def attempt_name(number: int) -> str:
     return f"{os.uname().nodename}-{os.getpid()}-{number}"
 
 
-def _write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -> None:
+def write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -> None:
+    """Rows of several tables."""
     for name, rows in tables.items():
         writers[name].write(rows)
 
@@ -148,10 +161,12 @@ def told(writers: Mapping[str, TableWriter], read: list[FileAccount], findings: 
         writers["quarantine"].write(pa.Table.from_batches([quarantine(origin, (finding,))]))
 
 
-def _log_ends(stage: Stage) -> LogEndSamples:
-    system = stage.place.files("log_end_offsets") if stage.log_end_files else None
-    parts = [_samples(system, name) for name in stage.log_end_files]
-    return LogEndSamples(pa.concat_tables(parts) if parts else None, stage.settings.cluster)
+def log_ends(stage: Stage) -> LogEndSamples:
+    """The samples. Raises NotShared, LimitReached, BadInput."""
+    system = stage.place.files("log_end_offsets") if stage.log_ends.files else None
+    parts = [_samples(system, entry.path) for entry in stage.log_ends.files]
+    rows = pa.concat_tables(parts) if parts else None
+    return LogEndSamples(rows, stage.settings.cluster, more_follow=stage.log_ends.more_follow)
 
 
 def _samples(system: Untyped, name: str) -> pa.Table:

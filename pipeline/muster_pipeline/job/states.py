@@ -2,8 +2,9 @@
 
 One row of table `fold_states` for each log partition, published with the tables that it belongs to. It is gone on with
 only if all of it is so: its hash is right, it was made by this code and these settings, it ends where the next record
-is read, and the files that it counts as final are those that are published. Else the published records are folded
-again, which any release, batch or repair of the tables may make necessary, and which costs one long round.
+is read, and the files that it counts as final, and the samples that it has seen, are those that are published. Else the
+published records are folded again, which any release, batch or repair of the tables may make necessary, and which costs
+one long round.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from muster_pipeline.schemas.fold_states import FOLD_STATES
 from muster_pipeline.store import reader
 from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.reader import Snapshot
-from muster_pipeline.tables.catalog import STATES_TABLE
+from muster_pipeline.tables.catalog import LOG_ENDS_TABLE, STATES_TABLE
 from muster_pipeline.transforms.arrays import ints
 from muster_pipeline.transforms.settings import FoldSettings
 
@@ -55,6 +56,8 @@ def found(before: Snapshot, log_partition: int) -> Stored | None:
     told: dict[str, list[list[Any]]] = json.loads(row["files"])
     tails: dict[str, int] = json.loads(row["tails"])
     files: dict[str, list[FileEntry]] = {}
+    if told.pop(LOG_ENDS_TABLE, []) != [[one.digest, one.rows] for one in before.of(LOG_ENDS_TABLE)]:
+        return None
     for name, final in told.items():
         entries = [one for one in before.of(name) if one.log_partition == log_partition]
         if [[one.digest, one.rows] for one in entries[: len(final)]] != final:

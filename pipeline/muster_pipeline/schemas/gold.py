@@ -28,11 +28,11 @@ LAG_QUALITIES: Final = {
 LAG_DETAILS: Final = {
     "sampled": "there is a sample at at_ms",
     "between_samples": "there are samples before and after",
-    "after_last_sample": "there are only earlier samples",
-    "before_first_sample": "there are only later samples",
-    "no_samples": "the topic partition was never sampled",
-    "answer_older_than_commit": "the sample is below the committed offset, a later one is not: clock skew, slow answer",
-    "committed_past_end": "no sample reached the committed offset: data loss, a new topic of that name, or a reset",
+    "after_last_sample": "there are only earlier samples, up to a day later",
+    "before_first_sample": "there are only later samples, the first within a day",
+    "no_samples": "the topic partition was never sampled up to a day later",
+    "answer_older_than_commit": "a sample is below the committed offset, one within ten minutes is not: clocks, delay",
+    "committed_past_end": "no sample of ten minutes reached the committed offset: data loss, a new topic, a reset",
     "head_went_back": "the later sample is below the earlier one: the topic was created again or truncated",
     "clock": "a coordinator's clock was wrong at that time (table quarantine, reason clock)",
 }

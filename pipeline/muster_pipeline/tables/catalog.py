@@ -55,7 +55,12 @@ _TABLES = (
     Table(name="generations", layer="silver", schema=silver.GENERATIONS, order="log_offset"),
     Table(name="memberships", layer="silver", schema=silver.MEMBERSHIPS, order="log_offset, place in the record"),
     Table(name="assignments", layer="silver", schema=silver.ASSIGNMENTS, order="log_offset, place in the record"),
-    Table(name="lag", layer="gold", schema=gold.LAG, order="minute_ms, first appearance of the key in the log"),
+    Table(
+        name="lag",
+        layer="gold",
+        schema=gold.LAG,
+        order="minute_ms, first appearance of the key; in a stream's table, as samples decided the rows",
+    ),
     Table(name="commit_rate", layer="gold", schema=gold.COMMIT_RATE, order="minute_ms, first appearance of the key"),
     Table(name="rebalances", layer="gold", schema=gold.REBALANCES, order="ended_log_offset"),
     Table(name="stalls", layer="gold", schema=gold.STALLS, order="ended_log_offset; open ones last"),
@@ -82,6 +87,8 @@ RUNS_TABLE: Final = "runs"
 """The table that says which versions of the others belong together; no run makes it."""
 STATES_TABLE: Final = "fold_states"
 """The table by which the rounds of a stream go on; no run of a batch makes it."""
+LOG_ENDS_TABLE: Final = "log_end_offsets"
+"""The table whose rows are of no log partition."""
 BRONZE: Final = tuple(name for name, table in TABLES.items() if table.layer == "bronze")
 DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer in ("silver", "gold"))
 

@@ -163,6 +163,20 @@ class PartitionFold:
                 del self._unread[record["group_id"]]
         return made | self._rows.tables()
 
+    def settle(self) -> dict[str, pa.Table]:
+        """Rows that samples newer than the last chunk have decided."""
+        return self._timed(self._held.slice(0, 0), NO_RECORDS, is_end=False)
+
+    @property
+    def frontier_ms(self) -> int:
+        """Rows were told as if all samples of log ends up to this time were there."""
+        return self._lag.frontier_ms
+
+    @property
+    def open_points(self) -> int:
+        """Rows of lag that samples to come will decide."""
+        return self._lag.open_points
+
     def finish(self) -> dict[str, pa.Table]:
         """The rows that only the end of the log decides: the open minute, open stalls, open transactions, expiry."""
         made = self._timed(self._held.slice(0, 0), NO_RECORDS, is_end=True)
@@ -192,12 +206,13 @@ class PartitionFold:
         groups = self._rate.feed(steps, log_offsets, clock_ms)
         found = self._stalls.feed(steps, size)
         self._window.feed(steps, size)
-        if self._clock.now_ms != NONE:
+        if self._clock.now_ms != NONE:  # else there is nothing to tell
             self._lag.feed(steps, self._state.offset.ensure(size), self._clock.now_ms)
         self._state.absorb(effects, steps, size)
         now = np.array([self._clock.now_ms], dtype=np.int64)
         open_minute = int(minutes(now)[0]) if self._clock.now_ms != NONE else NONE
-        return {**self._closed(groups, open_minute), "stalls": self._stall_rows(found)}
+        decided = self._stalls.decided(found, self._lag.frontier_ms)
+        return {**self._closed(groups, open_minute), "stalls": self._stall_rows(decided)}
 
     def _closed(self, groups: Groups, open_minute: int | None) -> dict[str, pa.Table]:
         cluster, log_partition = self._settings.cluster, self._log_partition

@@ -20,6 +20,19 @@ LOG_END_SAMPLES_MAX: Final = 1_000_000
 LOG_END_SAMPLES_KEPT_MS: Final = 7 * 86_400_000
 """How long a stream keeps samples: as long as Kafka keeps offsets of groups that are gone."""
 
+LAG_SAMPLE_BEHIND_MAX_MS: Final = 86_400_000
+"""A sample that comes later than this behind a commit says nothing of the log end at the commit: so a row of lag is
+final a day later at the latest, and a topic partition that nobody can sample costs its last day and not its life."""
+
+LAG_WITNESS_MS: Final = 600_000
+"""So long a commit ahead of its samples is given to be reached by a later one: answers and clocks differ by seconds."""
+
+LATE_SAMPLE_MS: Final = 60_000
+"""By so much a broker's clock may be ahead of the sampler's; for a sample that is older a stream folds all again."""
+
+LAG_OPEN_POINTS_MAX: Final = 1_000_000
+"""Rows of lag of one log partition, undecided by the samples so far, that a stream stores: 32 bytes each."""
+
 MINUTE_MS: Final = 60_000
 
 CLOCK_JUMP_MAX_MS: Final = 600_000

@@ -2,7 +2,8 @@
 
 It never extrapolates: outside the samples there is a lower bound or nothing (other exporters draw a line beyond the
 last sample and so show lags that never existed). Log ends only grow, unless a topic is created again; from two samples
-that fall nothing is concluded.
+that fall nothing is concluded. What a later sample may still say of a time is bounded (limits.LAG_SAMPLE_BEHIND_MAX_MS,
+LAG_WITNESS_MS), so that a stream knows when a row is final.
 """
 
 from typing import Final, NamedTuple
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muster_pipeline.schemas.gold import LAG_DETAILS, LAG_QUALITIES
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.tables.errors import BadInput, LimitReached
 from muster_pipeline.transforms import limits
-from muster_pipeline.transforms.arrays import NONE, Ints, ints
+from muster_pipeline.transforms.arrays import NONE, Bools, Ints, ints
 from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.wrong_times import WrongTimes
 
@@ -22,6 +24,8 @@ _QUALITY: Final = {name: code for code, name in enumerate(LAG_QUALITIES)}
 _DETAIL: Final = {name: code for code, name in enumerate(LAG_DETAILS)}
 NOT_SAMPLED: Final = -1
 _SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
+FOREVER: Final = 1 << 62
+"""A time that no sample reaches."""
 
 
 class Measured(NamedTuple):
@@ -34,22 +38,36 @@ class Measured(NamedTuple):
     time_lag_ms: Ints
     time_quality: Ints
     log_start: Ints
+    final_ms: Ints
+    """Samples that are newer than this change nothing any more; NONE: no sample to come does."""
 
 
 class LogEndSamples:
     """All samples of one cluster, ordered by topic partition and time."""
 
-    def __init__(self, log_ends: pa.Table | None, cluster: str) -> None:
-        """`log_ends`: table of schema LOG_END_OFFSETS, None if none were taken. Raises BadInput, LimitReached."""
-        samples = _answered(log_ends, cluster)
-        places = list(zip(samples["topic"].to_pylist(), samples["partition"].to_pylist(), strict=True))
-        self._numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
-        number = np.fromiter((self._numbers[place] for place in places), dtype=np.int64, count=len(places))
-        self._at_ms, self._end, self._start = (
-            ints(samples[name]) for name in ("sample_timestamp_ms", "end_offset", "start_offset")
-        )
-        self._from = np.searchsorted(number, np.arange(len(self._numbers) + 1))
-        self._thinned(number)
+    def __init__(self, log_ends: pa.Table | None, cluster: str, *, more_follow: bool = False) -> None:
+        """`log_ends`: table of schema LOG_END_OFFSETS, None if none were taken. `more_follow`: there will be newer
+        ones, whose rows of lag must not have been told yet. Raises BadInput, LimitReached."""
+        mine = _mine(log_ends, cluster)
+        self.seen_ms: int = pc.max(mine["sample_timestamp_ms"]).as_py() if mine.num_rows else NONE
+        """Time of the newest sample, answered or not."""
+        self.more_follow = more_follow and mine.num_rows > 0
+        mine = mine.filter(pc.is_valid(mine["end_offset"]))
+        topics = pc.dictionary_encode(mine["topic"].combine_chunks())
+        place = (ints(topics.indices) << 32) + ints(mine["partition"])
+        at_ms = ints(mine["sample_timestamp_ms"])
+        order = _last_of_each_time(place, at_ms)
+        places, number = np.unique(place[order], return_inverse=True)
+        names = topics.dictionary.to_pylist()
+        self._numbers = {(names[one >> 32], one & 0xFFFFFFFF): at for at, one in enumerate(places.tolist())}
+        self._at_ms, self._end = at_ms[order], ints(mine["end_offset"])[order]
+        self._start = ints(mine["start_offset"])[order]
+        self._from = np.searchsorted(number, np.arange(len(places) + 1))
+        self._thinned(number.astype(np.int64))
+
+    def frontier_ms(self, clock_ms: int) -> int:
+        """The time up to which all samples are there when a log's clock has come to `clock_ms`."""
+        return max(self.seen_ms, clock_ms - limits.LATE_SAMPLE_MS) if self.more_follow else FOREVER
 
     def _thinned(self, number: Ints) -> None:
         """Keep the last sample of each minute: the times at which lag rows are made."""
@@ -109,15 +127,16 @@ class LogEndSamples:
         none = np.full(size, NONE, dtype=np.int64)
         unknown = np.full(size, _QUALITY["unknown"])
         if number == NOT_SAMPLED:
-            return Measured(none, none, unknown, np.full(size, _DETAIL["no_samples"]), none, unknown, none)
+            final = at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS
+            return Measured(none, none, unknown, np.full(size, _DETAIL["no_samples"]), none, unknown, none, final)
         span = slice(self._from[number], self._from[number + 1])
         times, ends, starts = self._at_ms[span], self._end[span], self._start[span]
         before = np.searchsorted(times, at_ms, "right") - 1
-        log_end, quality, detail = _log_end(times, ends, before, at_ms, committed)
+        log_end, quality, detail, final = _log_end(times, ends, before, at_ms, committed)
         lag = np.where(log_end == NONE, NONE, log_end - committed)
         time_lag, time_quality = _time_lag(times, ends, at_ms, committed, lag, quality)
         log_start = np.where(before >= 0, starts[before], NONE)
-        return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start)
+        return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start, final)
 
 
 def lowered(measured: Measured, wrong: WrongTimes, at_ms: Ints) -> Measured:
@@ -133,23 +152,19 @@ def lowered(measured: Measured, wrong: WrongTimes, at_ms: Ints) -> Measured:
     quality = np.where(bounded, _QUALITY["lower_bound"], measured.quality)
     time_known = raised & (measured.time_quality != _QUALITY["unknown"])
     time_quality = np.where(time_known, _QUALITY["lower_bound"], measured.time_quality)
-    return Measured(
+    return measured._replace(
         log_end=np.where(behind, NONE, measured.log_end),
         lag=np.where(behind, NONE, measured.lag),
         quality=np.where(behind, _QUALITY["unknown"], quality),
         detail=np.where(bounded | behind, _DETAIL["clock"], measured.detail),
         time_lag_ms=np.where(behind, NONE, measured.time_lag_ms),
         time_quality=np.where(behind, _QUALITY["unknown"], time_quality),
-        log_start=measured.log_start,
     )
 
 
-def _answered(log_ends: pa.Table | None, cluster: str) -> pa.Table:
-    """Samples with a log end, sorted; of several at the same time the last one in the table."""
+def _mine(log_ends: pa.Table | None, cluster: str) -> pa.Table:
     if log_ends is None or log_ends.num_rows == 0:
-        empty = {"topic": pa.string(), "partition": pa.int32()}
-        names = ("sample_timestamp_ms", "end_offset", "start_offset")
-        return pa.schema([*empty.items(), *((name, pa.int64()) for name in names)]).empty_table()
+        return LOG_END_OFFSETS.empty_table()
     if log_ends.num_rows > limits.LOG_END_SAMPLES_MAX:
         raise LimitReached(
             f"{log_ends.num_rows} samples of log ends, LOG_END_SAMPLES_MAX is {limits.LOG_END_SAMPLES_MAX}"
@@ -158,25 +173,23 @@ def _answered(log_ends: pa.Table | None, cluster: str) -> pa.Table:
     if mine.num_rows == 0:
         others = ", ".join(sorted(set(log_ends["cluster"].to_pylist()))[:5])
         raise BadInput(f"the samples of log ends are of cluster {others}, the run is of cluster {cluster}")
-    mine = mine.filter(pc.is_valid(mine["end_offset"]))
-    names = ("topic", "partition", "sample_timestamp_ms")
-    mine = mine.append_column("place", pa.array(np.arange(mine.num_rows)))
-    mine = mine.sort_by([*((name, "ascending") for name in names), ("place", "ascending")])
-    keep = np.ones(mine.num_rows, dtype=np.bool_)
-    if mine.num_rows > 1:
-        same = np.ones(mine.num_rows - 1, dtype=np.bool_)
-        for name in names:
-            column = mine[name].combine_chunks()
-            same &= np.asarray(pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False))
-        keep[:-1] = ~same
-    return mine.filter(pa.array(keep))
+    return mine
 
 
-def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints) -> tuple[Ints, Ints, Ints]:
-    """Log end at each time, quality code, detail code."""
+def _last_of_each_time(place: Ints, at_ms: Ints) -> Ints:
+    """Rows by place and time; of several at the same time the last one in the table."""
+    order = np.lexsort((at_ms, place))
+    is_last = np.ones(len(order), dtype=np.bool_)
+    is_last[:-1] = (place[order][1:] != place[order][:-1]) | (at_ms[order][1:] != at_ms[order][:-1])
+    return order[is_last]
+
+
+def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Log end at each time, quality code, detail code, and from which samples on all of it is final."""
     after = before + 1
-    has_before, has_after = before >= 0, after < len(times)
     low, high = np.maximum(before, 0), np.minimum(after, len(times) - 1)
+    has_before = before >= 0
+    has_after = (after < len(times)) & (times[high] <= at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
     on_sample = has_before & (times[low] == at_ms)
     between = has_before & has_after & ~on_sample
     span = np.where(between, times[high] - times[low], 1)
@@ -190,21 +203,37 @@ def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints
         _QUALITY["unknown"],
     )
     detail = np.select(
-        [on_sample, went_back, between, has_before],
-        [_DETAIL["sampled"], _DETAIL["head_went_back"], _DETAIL["between_samples"], _DETAIL["after_last_sample"]],
-        _DETAIL["before_first_sample"],
-    )
+        [on_sample, went_back, between, has_before, has_after],
+        [_DETAIL[one] for one in ("sampled", "head_went_back", "between_samples", "after_last_sample",
+                                  "before_first_sample")],
+        _DETAIL["no_samples"],
+    )  # fmt: skip
     past = (log_end != NONE) & (log_end < committed)
-    later_max = np.append(np.maximum.accumulate(ends[::-1])[::-1], NONE)[np.minimum(after, len(ends))]
     in_bracket = past & between & (ends[high] >= committed)
     unsampled = past & ~has_after & ~on_sample
-    later = past & ~in_bracket & (later_max >= committed)
+    later = _reached(times, ends, after, at_ms, committed, past & ~in_bracket & ~unsampled)
     lost = past & ~in_bracket & ~unsampled & ~later
     log_end = np.where(lost, NONE, np.where(past, committed, log_end))
     quality = np.where(past, _QUALITY["lower_bound"], quality)
     quality = np.where(lost, _QUALITY["unknown"], quality)
     detail = np.where(later, _DETAIL["answer_older_than_commit"], detail)
-    return log_end, quality, np.where(lost, _DETAIL["committed_past_end"], detail)
+    final = np.where(on_sample | has_after, NONE, at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
+    final = np.where(lost, at_ms + limits.LAG_WITNESS_MS, final)
+    return log_end, quality, np.where(lost, _DETAIL["committed_past_end"], detail), final
+
+
+def _reached(times: Ints, ends: Ints, after: Ints, at_ms: Ints, committed: Ints, asked: Bools) -> Bools:
+    """Of the rows that are asked for: does a sample from `after` on, within the time for it, reach the commit?"""
+    found = np.zeros(len(asked), dtype=np.bool_)
+    upto = np.searchsorted(times, at_ms + limits.LAG_WITNESS_MS, "right")
+    rows = np.flatnonzero(asked & (after < upto))
+    at = after[rows]
+    while len(rows):
+        reaches = ends[at] >= committed[rows]
+        found[rows[reaches]] = True
+        goes_on = ~reaches & (at + 1 < upto[rows])
+        rows, at = rows[goes_on], at[goes_on] + 1
+    return found
 
 
 def _time_lag(times: Ints, ends: Ints, at_ms: Ints, committed: Ints, lag: Ints, quality: Ints) -> tuple[Ints, Ints]:

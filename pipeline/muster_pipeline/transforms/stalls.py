@@ -1,7 +1,8 @@
 """Gold `stalls`: times in which a committed offset did not move.
 
 A step that changes the offset (or removes it) is a move. The time between two moves of a key is a stall if it is long
-enough. State per key: clock and log offset of its last move, and the number of commits of the same offset since.
+enough. State per key: clock and log offset of its last move, and the number of commits of the same offset since; and
+the stalls whose evidence may still come with a later sample.
 """
 
 from typing import Final
@@ -31,6 +32,8 @@ class StallFold:
         self._moved_ms = Grow(np.int64(NONE))
         self._moved_at = Grow(np.int64(NONE))
         self._idle = Grow(np.int64(0))
+        self._undecided: tuple[Ints, ...] = tuple(np.empty(0, dtype=np.int64) for _ in _COLUMNS)
+        """Ended stalls whose last sample may still come; columns as in _COLUMNS."""
 
     def feed(self, steps: Steps, key_count: int) -> Found:
         """Stalls that ended in this chunk, in the order of the log."""
@@ -60,12 +63,23 @@ class StallFold:
         self._absorb(steps, moves, key_count)
         return found
 
+    def decided(self, found: Found, frontier_ms: int) -> Found:
+        """Of these and earlier ones those that ended while all samples are there, in the order of the log."""
+        both = self._with_undecided(found)
+        upto = int(np.searchsorted(both["ended_ms"], frontier_ms, "right"))
+        self._undecided = tuple(both[name][upto:] for name in _COLUMNS)
+        return {name: column[:upto] for name, column in both.items()}
+
+    def _with_undecided(self, found: Found) -> Found:
+        first = dict(zip(_COLUMNS, self._undecided, strict=True))
+        return {name: np.concatenate([first[name], found[name]]) for name in _COLUMNS}
+
     def moved_ms(self, keys: Ints) -> Ints:
         """When these keys' offsets were reached."""
         return self._moved_ms.ensure(int(keys.max(initial=-1)) + 1)[keys]
 
     def finish(self, state: KeyState, key_count: int, now_ms: int) -> Found:
-        """Stalls that have not ended at the end of the log, in the order of keys."""
+        """Undecided ones, and those that have not ended at the end of the log, in the order of keys."""
         moved_ms, offset = self._moved_ms.ensure(key_count)[:key_count], state.offset.ensure(key_count)[:key_count]
         alive = (offset != NONE) & (moved_ms != NONE)
         chosen = np.flatnonzero(alive & (now_ms - np.where(alive, moved_ms, now_ms) >= self._min_ms))
@@ -81,7 +95,7 @@ class StallFold:
             self._moved_at.values[chosen],
             none,
         )
-        return dict(zip(_COLUMNS, columns, strict=True))
+        return self._with_undecided(dict(zip(_COLUMNS, columns, strict=True)))
 
     def _absorb(self, steps: Steps, moves: Ints, key_count: int) -> None:
         ends = np.flatnonzero(steps.is_last)

@@ -70,7 +70,6 @@ CREATE TABLE steps AS
   FROM effects WINDOW k AS (PARTITION BY {KEY} ORDER BY done_at, log_offset);
 CREATE TABLE points AS SELECT *, lag(end_offset) OVER p AS end_before, lag(at_ms) OVER p AS at_before,
     lead(at_ms) OVER p AS at_after, lead(end_offset) OVER p AS end_after,
-    max(end_offset) OVER (p ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS later_max,
     max(end_offset) OVER (p ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest_before
   FROM (SELECT topic, partition, sample_timestamp_ms AS at_ms, end_offset, start_offset FROM log_end_offsets)
   WINDOW p AS (PARTITION BY topic, partition ORDER BY at_ms);
@@ -146,19 +145,24 @@ chosen AS (
       AND told.topic = lasts.topic AND told.partition = lasts.partition
       AND told.at_ms // 60000 = lasts.at_ms // 60000)),
 near AS (
-  SELECT chosen.*, p.at_ms AS t0, end_offset AS e0, start_offset, at_after AS t1, end_after AS e1, later_max,
-    exists(FROM points q WHERE q.topic = chosen.topic AND q.partition = chosen.partition) AS is_sampled
+  SELECT chosen.*, p.at_ms AS t0, end_offset AS e0, start_offset, at_after AS t1, end_after AS e1,
+    exists(FROM points q WHERE q.topic = chosen.topic AND q.partition = chosen.partition
+      AND q.at_ms <= chosen.at_ms + 86400000) AS is_sampled
   FROM chosen ASOF LEFT JOIN points p ON chosen.topic = p.topic AND chosen.partition = p.partition
     AND chosen.at_ms >= p.at_ms),
-drawn AS (SELECT *, e0 + floor((e1 - e0) * ((at_ms - t0) / (t1 - t0)))::BIGINT AS line FROM near),
+visible AS (SELECT * REPLACE (CASE WHEN t1 <= at_ms + 86400000 THEN t1 END AS t1) FROM near),
+drawn AS (SELECT *, e0 + floor((e1 - e0) * ((at_ms - t0) / (t1 - t0)))::BIGINT AS line FROM visible),
+reached AS (
+  SELECT DISTINCT log_partition, group_id, topic, partition, d.at_ms FROM drawn d JOIN points q USING (topic, partition)
+  WHERE e0 < new AND end_offset >= new AND q.at_ms > d.at_ms AND q.at_ms <= d.at_ms + 600000),
 judged AS (
   SELECT *, CASE
     WHEN NOT is_sampled THEN 'no_samples' WHEN t0 IS NULL THEN 'before_first_sample'
     WHEN t0 = at_ms AND e0 >= new THEN 'sampled'
     WHEN t0 < at_ms AND t1 IS NULL THEN 'after_last_sample' WHEN t0 < at_ms AND e1 < e0 THEN 'head_went_back'
     WHEN t0 < at_ms AND (line >= new OR e1 >= new) THEN 'between_samples'
-    WHEN later_max >= new THEN 'answer_older_than_commit' ELSE 'committed_past_end' END AS detail
-  FROM drawn),
+    WHEN reached.at_ms IS NOT NULL THEN 'answer_older_than_commit' ELSE 'committed_past_end' END AS detail
+  FROM drawn LEFT JOIN reached USING (log_partition, group_id, topic, partition, at_ms)),
 valued AS (
   SELECT *, CASE detail WHEN 'sampled' THEN e0 WHEN 'after_last_sample' THEN greatest(e0, new)
       WHEN 'between_samples' THEN greatest(line, new) WHEN 'answer_older_than_commit' THEN new END AS log_end_offset,

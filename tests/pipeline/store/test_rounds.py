@@ -1,5 +1,5 @@
-"""Rounds of a stream go on from a stored state: the rows of a batch at every cut, at the cost of what is new; a state
-that is lost, foreign or of other files is noticed and made again."""
+"""Rounds of a stream go on from a stored state, with samples of log end offsets and without: the rows of a batch at
+every cut, at the cost of what is new; a state that is lost, foreign or of other files is noticed and made again."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -65,6 +65,19 @@ def follow(root: Path, cuts: Iterable[int], settings: FoldSettings = SETTINGS) -
     return done
 
 
+def sample(cut: int) -> pa.Table:
+    """What a stream samples before its round at that cut."""
+    at_ms = logfolder.NOW_MS + 16_000 * cut
+    return log_end_table([("t", partition, at_ms, 10 * cut + partition, 0) for partition in range(2)])
+
+
+def sampled(root: Path, cut: int, rows: pa.Table | None = None) -> Built:
+    """A round that brings a sample; all log partitions have a part in it."""
+    source = LiveInput.onward("b", "c", str(root), connect=Cluster(cut))
+    given = sample(cut) if rows is None else rows
+    return build(None, source, root, SETTINGS, given, is_appended=True, is_round=True)
+
+
 def is_the_batch(root: Path, batch: Path) -> None:
     verdict = same_rows(root, batch)
     assert verdict.holds, verdict
@@ -106,6 +119,26 @@ def test_a_round_for_every_batch_reads_what_is_new_and_appends(batch: Path, tmp_
     is_the_batch(tmp_path, batch)
 
 
+def test_rounds_with_samples_are_a_batch_and_read_what_is_new(tmp_path: Path) -> None:
+    """One whole round for the first samples, then a round for every batch; the last ones bring no sample."""
+    root = tmp_path / "stream"
+    follow(root, range(1, 3))
+    lags = []
+    for cut in range(3, COUNT + 1):
+        read = sampled(root, cut).records if cut < COUNT - 1 else follow(root, [cut])[0].records
+        assert read == records(range(cut) if cut == 3 else range(cut - 1, cut)), cut
+        for number in range(2):
+            found = states.found(store.published(root), number)
+            assert found is not None
+            lags.append(sum(one.rows for one in found.files["lag"]))
+        if cut % 6 == 0 or cut == COUNT:
+            ends = store.read("log_end_offsets", root)
+            build(None, LiveInput.whole("b", "c", connect=Cluster(cut)), tmp_path / str(cut), SETTINGS, ends)
+            is_the_batch(root, tmp_path / str(cut))
+    assert 0 < lags[-5] < lags[-1] == max(lags), "rows of lag are appended, when samples or the log's end decide them"
+    assert "exact" in store.read("lag", root)["quality"].to_pylist()
+
+
 def spoiled(root: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> FoldSettings:
     found = store.published(root)
     if how == "other settings":
@@ -124,9 +157,43 @@ def spoiled(root: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> FoldSettin
             states, "found", lambda *given: None if (one := real(*given)) is None else replace(one, end_offset=1)
         )
     if how == "samples in between":
-        sample = log_end_table([("t", 0, logfolder.NOW_MS, 50, 0)])
-        build(None, LiveInput.onward("b", "c", str(root), connect=Cluster(5)), root, SETTINGS, sample, is_round=True)
+        build(None, BronzeInput.published(root), root, SETTINGS, sample(3))
     return SETTINGS
+
+
+@pytest.mark.parametrize("how", ["late", "others", "none before", "too many open rows"])
+def test_samples_that_a_state_does_not_go_on_with(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "stream"
+    if how == "too many open rows":
+        monkeypatch.setattr(rounds, "LAG_OPEN_POINTS_MAX", -1)
+    for cut in range(4, 7):
+        if how == "none before":
+            follow(root, [cut])
+        else:
+            sampled(root, cut)
+    if how == "others":
+        ends = sample(7)
+        source = LiveInput.onward("b", "c", str(root), connect=Cluster(COUNT))
+        built = build(None, source, root, SETTINGS, ends, is_round=True)
+    else:
+        built = sampled(root, COUNT, sample(6 if how == "late" else COUNT))
+        ends = store.read("log_end_offsets", root)
+    assert built.records == records(range(COUNT)), "all was folded again"
+    build(None, LiveInput.whole("b", "c", connect=Cluster(COUNT)), tmp_path / "batch", SETTINGS, ends)
+    is_the_batch(root, tmp_path / "batch")
+
+
+def test_a_recorded_file_that_grows_is_gone_on_with(tmp_path: Path) -> None:
+    """Somebody else samples into a file; each round is given all of it."""
+    root, given = tmp_path / "stream", sample(1)
+    for cut in range(4, COUNT + 1):
+        given = pa.concat_tables([given, sample(cut)]) if cut % 3 else given
+        source = LiveInput.onward("b", "c", str(root), connect=Cluster(cut))
+        built = build(None, source, root, SETTINGS, given, is_round=True)
+        assert built.records == records(range(cut) if cut == 4 else range(cut - 1, cut))
+        assert store.read("log_end_offsets", root).equals(given)
+    build(None, LiveInput.whole("b", "c", connect=Cluster(COUNT)), tmp_path / "batch", SETTINGS, given)
+    is_the_batch(root, tmp_path / "batch")
 
 
 @pytest.mark.parametrize(
@@ -224,15 +291,19 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     return found
 
 
-def test_a_round_does_not_read_the_history(tmp_path: Path, rows_read: list[int]) -> None:
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_a_round_does_not_read_the_history(is_sampled: bool, tmp_path: Path, rows_read: list[int]) -> None:
     """Eight times the history, and the same rows are read for the same new ones."""
     costs = []
     for minutes in (50, 400):
         root = tmp_path / str(minutes)
         for upto in (minutes, minutes + 2):
             source = LiveInput.onward("b", "c", str(root), every=False, connect=Long(upto))
+            at_ms = logfolder.NOW_MS + 60_000 * upto - 1_000
+            ends = log_end_table([("t", partition, at_ms, 10 * upto, 0) for partition in range(3)])
             rows_read.clear()
-            built = build(None, source, root, SETTINGS, is_round=True)
+            given = ends if is_sampled else None
+            built = build(None, source, root, SETTINGS, given, is_appended=True, is_round=True)
         costs.append((built.records, sum(rows_read)))
         assert store.read("records", root).num_rows == 12 * (minutes + 2)
     assert costs[0] == costs[1]

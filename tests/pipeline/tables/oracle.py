@@ -192,6 +192,10 @@ def rate(rows: list[Row], commits: Commits) -> list[Row]:
     ]
 
 
+BEHIND_MS = 86_400_000
+WITNESS_MS = 600_000
+
+
 class LogEnds:
     def __init__(self, samples: Iterable[tuple[str, int, int, int, int | None]]) -> None:
         self.of: dict[tuple[str, int], list[tuple[int, int, int | None]]] = {}
@@ -231,11 +235,11 @@ class LogEnds:
     def _end(
         self, points: list[tuple[int, int, int | None]], place: int, at: int, committed: int
     ) -> tuple[int | None, str, str]:
-        if not points:
+        if not points or points[0][0] > at + BEHIND_MS:
             return None, "unknown", "no_samples"
         if place < 0:
             return None, "unknown", "before_first_sample"
-        reached_later = any(point[1] >= committed for point in points[place + 1 :])
+        reached_later = any(end >= committed for time, end, _ in points[place + 1 :] if time <= at + WITNESS_MS)
         t0, e0, _ = points[place]
         if t0 == at:
             if e0 >= committed:
@@ -243,7 +247,7 @@ class LogEnds:
             if reached_later:
                 return committed, "lower_bound", "answer_older_than_commit"
             return None, "unknown", "committed_past_end"
-        if place + 1 == len(points):
+        if place + 1 == len(points) or points[place + 1][0] > at + BEHIND_MS:
             return max(e0, committed), "lower_bound", "after_last_sample"
         t1, e1, _ = points[place + 1]
         if e1 < e0:
