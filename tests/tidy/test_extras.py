@@ -21,7 +21,7 @@ FOLDERS = {
     "coordinator": ([COORDINATOR], [f"{COORDINATOR}/cli"], ("coordinator",)),
     "command line": ([f"{COORDINATOR}/cli"], [], ("cli", "demo")),
     "operator": (["operator/muster_operator"], [], ("operator",)),
-    "pipeline": (["pipeline/muster_pipeline"], [], ("pipeline",)),
+    "pipeline": (["pipeline/muster_pipeline"], [], ("pipeline", "sql")),
     "tests": (["tests", "bench", "e2e"], [], ("dev",)),
 }
 """Part: its folders, folders within them that are another part's, and the extras that a person installs for it."""
@@ -115,5 +115,5 @@ def test_what_commands_ask_for_is_what_the_extras_bring() -> None:
 
 
 def test_all_is_every_part() -> None:
-    assert declared(["all"]) == declared(["coordinator", "operator", "cli", "pipeline", "demo"])
+    assert declared(["all"]) == declared(["coordinator", "operator", "cli", "pipeline", "demo", "sql"])
     assert declared(["all"]) < declared(["dev"])

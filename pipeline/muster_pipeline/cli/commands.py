@@ -4,14 +4,16 @@ Exit codes: 0 done; 1 the cluster, the disk or Spark failed; 2 options or input 
 installed; 3 with --strict: published, but something is in quarantine; 4 an invariant is broken; 69 Java is missing.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster_pipeline.cli.choices import LIVE, SUBMIT
+from muster_pipeline.cli.choices import LIVE, SUBMIT, Form
 from muster_pipeline.cli.exits import Exit, leave, say
 from muster_pipeline.cli.failures import failures_told
+from muster_pipeline.report.peer_names import BY_DEFAULT, Peer
 
 if TYPE_CHECKING:
     from muster_pipeline.cli.running import Run
@@ -83,6 +85,9 @@ def add_commands(group: typer.Typer) -> None:
         vacuum,
         optimize,
         migrate,
+        sql,
+        weekly,
+        dashboard,
     ):
         group.command(command.__name__)(command)
 
@@ -189,6 +194,16 @@ def report(
         Path | None, typer.Option("--pages", help="Folder for the page, with a page for each group that it names.")
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="With --html: the page of this group alone.")] = None,
+    names: Annotated[
+        list[Peer] | None,
+        typer.Option("--names", help="With --prometheus: whose metric names go beside ours; may be repeated."),
+    ] = None,
+    every_s: Annotated[
+        float | None,
+        typer.Option(
+            "--every-s", min=1.0, help="How often the tables are made; after twice that the page calls itself old."
+        ),
+    ] = None,
     cluster: Which = None,
     run: Number = None,
 ) -> None:
@@ -198,12 +213,15 @@ def report(
 
         found = _snapshot(tables, cluster, run)
         if group is None:
-            outputs = reporting.Outputs(html=html, pages=pages, prometheus=prometheus, status_dir=status_dir)
+            outputs = reporting.Outputs(
+                html=html, pages=pages, prometheus=prometheus, status_dir=status_dir, every_s=every_s,
+                names=tuple(names or BY_DEFAULT),
+            )  # fmt: skip
             reporting.report(found, outputs)
         elif html is None or pages or prometheus or status_dir:
             leave(Exit.USAGE, "--group goes with --html, and with nothing else to write")
         else:
-            reporting.group(found, group, html)
+            reporting.group(found, group, html, every_s)
 
 
 def explain(
@@ -321,6 +339,44 @@ def migrate(tables: Tables) -> None:
         from muster_pipeline.cli import storing
 
         storing.migrate(tables)
+
+
+def sql(
+    statement: Annotated[str, typer.Argument(help="SELECT, SHOW TABLES, DESCRIBE lag, ...; - reads standard input.")],
+    tables: Tables,
+    form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
+    cluster: Which = None,
+    run: Number = None,
+) -> None:
+    """Ask the tables of one run in SQL (DuckDB); nothing can be written."""
+    with failures_told():
+        from muster_pipeline.cli import querying
+
+        querying.ask(_snapshot(tables, cluster, run), statement, form)
+
+
+def weekly(
+    tables: Tables,
+    at: Annotated[
+        str | None, typer.Option("--at", help="End of the week, ISO time; else the end of what was read.")
+    ] = None,
+    as_json: AsJson = False,
+    cluster: Which = None,
+    run: Number = None,
+) -> None:
+    """Say what was worst in a week and what changed against the week before, with the rows that prove it."""
+    with failures_told():
+        from muster_pipeline.cli import summing_up
+
+        summing_up.weekly(_snapshot(tables, cluster, run), at, as_json=as_json)
+
+
+def dashboard() -> None:
+    """Print a Grafana dashboard over the metrics of `report --prometheus`, to be imported as it is."""
+    with failures_told():
+        from muster_pipeline.report import dashboard as board
+
+        sys.stdout.write(board.text())
 
 
 def _place(tables: str) -> "Place":

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
+from statistics import median_low
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -18,9 +20,13 @@ from muster_pipeline.cli.exits import Exit, leave, say
 from muster_pipeline.report import page
 from muster_pipeline.report.group_page import build_group, by_group, render_group
 from muster_pipeline.report.group_status import group_status
-from muster_pipeline.report.prometheus import prometheus_text
+from muster_pipeline.report.owners import owners
+from muster_pipeline.report.peer_names import BY_DEFAULT, Peer
+from muster_pipeline.report.prometheus import exported, prometheus_text
 from muster_pipeline.report.replayed import comparisons, restless
+from muster_pipeline.store import runs
 from muster_pipeline.store.durable import replace
+from muster_pipeline.store.limits import ROUND_KEPT_MS
 from muster_pipeline.store.reader import Published, Root, Snapshot
 from muster_pipeline.store.reader import published as what_is_published
 from muster_pipeline.tables.errors import BadInput
@@ -32,6 +38,8 @@ NAME_BYTES_MAX = 200
 """Longest file name of a group; a longer one is cut and ends in a hash."""
 PAGES_A_SCAN = 50
 """Groups whose rows are in memory at a time while their pages are made."""
+RHYTHM_ROUNDS = 6
+"""Rounds of a stream from which its rhythm is told."""
 OWN_LINE_MAX = 2
 """The first columns, which name a row; the others are numbers, aligned to the right."""
 
@@ -45,20 +53,30 @@ class Outputs:
     """Folder for the page of the fleet and those of its groups."""
     prometheus: Path | None = None
     status_dir: Path | None = None
+    names: tuple[Peer, ...] = BY_DEFAULT
+    """Whose metric names go beside ours."""
+    every_s: float | None = None
+    """How often the tables are made, if that is known."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """No file is to be written."""
+        return not (self.html or self.pages or self.prometheus or self.status_dir)
 
 
 def report(tables: Root, outputs: Outputs) -> None:
     """Write the requested files, each replaced as a whole. Raises TablesError, OSError."""
     html, prometheus, status_dir = outputs.html, outputs.prometheus, outputs.status_dir
-    if outputs == Outputs():
+    if outputs.is_nothing:
         raise BadInput("nothing to write: give --html, --pages, --prometheus or --status-dir")
-    found = made(tables)
+    found = made(tables, outputs.every_s)
     if html is not None:
         _write(html, page.render(found).encode())
     if outputs.pages is not None:
         _pages(Published(tables), found, outputs.pages)
     if prometheus is not None:
-        _write(prometheus, prometheus_text(found))
+        owned = owners(Published(tables), frozenset(exported(found)))
+        _write(prometheus, prometheus_text(found, outputs.names, owned))
     if status_dir is not None:
         names = groups_of(found)
         for name in names:
@@ -66,11 +84,11 @@ def report(tables: Root, outputs: Outputs) -> None:
         say(f"{len(names)} groups in {status_dir}")
 
 
-def group(tables: Root, name: str, html: Path) -> None:
+def group(tables: Root, name: str, html: Path, every_s: float | None = None) -> None:
     """Write one group's page. Raises BadInput if no table knows it, TablesError, OSError."""
     published = Published(tables)
     replayed = comparisons(published.snapshot, [name])
-    made_page = build_group(about(published.snapshot), published, name, replayed[0] if replayed else None)
+    made_page = build_group(about(published.snapshot, every_s), published, name, replayed[0] if replayed else None)
     if made_page is None:
         raise BadInput(f"no table knows group {name!r}: see `muster pipeline report --html`")
     _write(html, render_group(made_page).encode())
@@ -94,22 +112,42 @@ def _pages(published: Published, found: page.Report, folder: Path) -> None:
     say(f"{len(links)} groups have pages in {folder}")
 
 
-def made(tables: Root) -> page.Report:
+def made(tables: Root, every_s: float | None = None) -> page.Report:
     """The report of the published tables. Raises NothingPublished, DamagedStore."""
     published = Published(tables)
     groups, hidden = restless(published)
-    return page.build(about(published.snapshot), published, comparisons(published.snapshot, groups), hidden)
+    return page.build(about(published.snapshot, every_s), published, comparisons(published.snapshot, groups), hidden)
 
 
-def about(found: Snapshot) -> page.About:
-    """The report's origin, without number and time of the run, so that equal tables give an equal report."""
+def about(found: Snapshot, every_s: float | None = None) -> page.About:
+    """The report's origin, without the run's number, so that equal tables of files give an equal report. Those of a
+    live log are true as of their publication, however long nobody has written."""
     told = found.made_of
-    source = "a live cluster" if told.get("kind") == "live" else f"{len(told.get('files', ()))} segment files"
+    is_live = told.get("kind") == "live"
+    source = "a live cluster" if is_live else f"{len(told.get('files', ()))} segment files"
     try:
         release = version("muster")
     except PackageNotFoundError:
         release = "of an unknown version"
-    return page.About(cluster=found.cluster, source=source, run=found.identity()[:12], version=release)
+    return page.About(
+        cluster=found.cluster,
+        source=source,
+        run=found.identity()[:12],
+        version=release,
+        as_of_ms=found.at_ms if is_live else None,
+        every_ms=rhythm_ms(found) if every_s is None else int(every_s * 1_000),
+    )
+
+
+def rhythm_ms(found: Snapshot) -> int | None:
+    """From round to round of the stream that made these tables, the middle of the last ones; None if none did."""
+    ledger = runs.load(found.place)
+    every = [] if ledger is None else ledger.published(found.cluster)
+    rounds = [one for one in every if one.run <= found.number and one.until_ms == one.at_ms + ROUND_KEPT_MS]
+    if not rounds or rounds[-1].run != found.number:
+        return None
+    between = [later.at_ms - earlier.at_ms for earlier, later in pairwise(rounds[-RHYTHM_ROUNDS:])]
+    return median_low(between) if between else None
 
 
 def groups_of(found: page.Report) -> list[str]:

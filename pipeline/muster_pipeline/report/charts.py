@@ -122,6 +122,12 @@ def moment(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock(ms: int, step_ms: int) -> tuple[str, str]:
+    """(date or nothing, time of day) for the head of a narrow column that is `step_ms` wide."""
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    return (at.strftime("%m-%d") if step_ms >= 3_600_000 else "", at.strftime("%H:%M"))
+
+
 def day(ms: int) -> str:
     """A date, UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")

@@ -14,7 +14,7 @@ def groups_json(rows: list[FleetRow], troubles: Troubles, links: Mapping[str, st
     """[[name, status, records behind or null, members or null, address or null], ...], worst first; safe within a
     `script` element, whatever clients called their groups."""
     told = sorted(
-        ((_status(row, troubles), row) for row in rows),
+        ((status_of(row, troubles), row) for row in rows),
         key=lambda one: (WORST_FIRST.index(one[0]), -(one[1].lag or 0), one[1].group),
     )
     found = [[row.group, status, row.lag, row.members, links.get(row.group)] for status, row in told]
@@ -22,7 +22,8 @@ def groups_json(rows: list[FleetRow], troubles: Troubles, links: Mapping[str, st
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _status(row: FleetRow, troubles: Troubles) -> str:
+def status_of(row: FleetRow, troubles: Troubles) -> str:
+    """One of WORST_FIRST."""
     trouble = troubles.groups.get(row.group)
     if trouble is not None:
         return trouble.status

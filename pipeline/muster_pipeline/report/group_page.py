@@ -1,11 +1,11 @@
 """One group's page: what is wrong, its partitions, lag over time with its rebalances, owners, commits, stalls.
 
-Without network, script or font of its own, as the page of the fleet. What it shows is bounded and says how much is not
-shown.
+Without network or font of its own, and one script, which tells its age, as on the page of the fleet. What it shows is
+bounded and says how much is not shown.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,6 +75,11 @@ class GroupPage:
     capacity: Capacity | None
     whatif: Comparison | None
 
+    @property
+    def todo(self) -> Sequence[str]:
+        """Statuses that ask for somebody."""
+        return [word for word, _ in self.statuses if word in WHAT_TO_DO]
+
 
 class OneGroup:
     """Tables with the rows of one group alone, so that sections of the fleet's page serve one group's."""
@@ -131,8 +136,9 @@ def build_group(about: About, tables: Tables, group: str, whatif: Comparison | N
     counts: dict[str, int] = {}
     for one in found:
         counts[one.status] = counts.get(one.status, 0) + 1
+    newest = max((one.committed_ms for one in found), default=None)
     return GroupPage(
-        about=about,
+        about=replace(about, as_of_ms=newest if about.as_of_ms is None else about.as_of_ms),
         group=group,
         partitions=shown,
         partitions_hidden=len(found) - len(shown),
@@ -184,5 +190,6 @@ def render_group(page: GroupPage, home: str | None = None) -> str:
         owned=charts.segments(page.owned),
         why=WHY,
         what_to_do=WHAT_TO_DO,
+        levels=LEVELS,
         width=charts.WIDTH,
     )

@@ -22,6 +22,9 @@ _COLUMNS = (
     "lag",
     "quality",
     "is_below_start",
+    "time_lag_ms",
+    "log_start_offset",
+    "log_end_offset",
 )
 _SERIES_COLUMNS = ("group_id", "topic", "partition", "minute_ms", "lag")
 
@@ -37,6 +40,9 @@ class PartitionLag:
     lag: int | None
     quality: str
     is_below_start: bool | None
+    time_lag_ms: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
 
 
 @dataclass(slots=True)
@@ -97,7 +103,7 @@ def last_lag(tables: Tables) -> LastLag:
     known = standings(tables)
     groups: dict[str, GroupLag] = {}
     now_ms: int | None = None
-    for group, topic, partition, _minute, at_ms, committed, lag, quality, below in rows(tables, "lag", _COLUMNS):
+    for group, topic, partition, _minute, at_ms, committed, lag, quality, below, *more in rows(tables, "lag", _COLUMNS):
         now_ms = at_ms if now_ms is None else max(now_ms, at_ms)
         mine = groups.setdefault(group, GroupLag())
         if not known.has(group, topic, partition):
@@ -108,7 +114,7 @@ def last_lag(tables: Tables) -> LastLag:
         if before is None or at_ms >= before.at_ms:
             mine.partitions[topic, partition] = PartitionLag(
                 topic=topic, partition=partition, at_ms=at_ms, committed_offset=committed, lag=lag, quality=quality,
-                is_below_start=below,
+                is_below_start=below, time_lag_ms=more[0], log_start_offset=more[1], log_end_offset=more[2],
             )  # fmt: skip
     why = {group: known.of(group, now_ms) for group in groups}
     return LastLag(
@@ -118,9 +124,10 @@ def last_lag(tables: Tables) -> LastLag:
 
 
 def chosen(groups: Mapping[str, GroupLag]) -> list[str]:
-    """Groups that get a chart: highest peak first, then by name."""
+    """Groups that are drawn over time: highest peak first, then by name. The first LAG_SERIES_MAX get a chart, all a
+    line of the heat-map."""
     behind = [name for name, one in groups.items() if one.peak > 0]
-    return sorted(behind, key=lambda name: (-groups[name].peak, name))[: limits.LAG_SERIES_MAX]
+    return sorted(behind, key=lambda name: (-groups[name].peak, name))[: limits.HEAT_GROUPS_MAX]
 
 
 def series(tables: Tables, groups: list[str]) -> list[Series]:

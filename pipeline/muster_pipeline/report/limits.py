@@ -5,6 +5,9 @@ from typing import Final
 GROUPS_SHOWN_MAX: Final = 200
 LAG_SERIES_MAX: Final = 12
 """Groups with a lag chart of their own: those that were furthest behind."""
+HEAT_GROUPS_MAX: Final = 40
+"""Groups of the heat-map, chosen as those of the charts."""
+HEAT_COLUMNS_MAX: Final = 24
 SERIES_POINTS_MAX: Final = 240
 """Points of one chart; more minutes are merged into intervals, each with its highest value."""
 REBALANCES_SHOWN_MAX: Final = 200
@@ -25,4 +28,4 @@ STATUS_BYTES_MAX: Final = 8_192
 """One group's JSON: small enough for an object's status that holds other fields too."""
 NAME_CHARS_SHOWN_MAX: Final = 80
 
-assert LAG_SERIES_MAX <= GROUPS_SHOWN_MAX
+assert LAG_SERIES_MAX <= HEAT_GROUPS_MAX <= GROUPS_SHOWN_MAX

@@ -1,18 +1,21 @@
-"""The report as one value, and as one HTML page without network or font of its own, and one script, which searches."""
+"""The report as one value, and as one HTML page without network or font of its own; its scripts search, and tell its
+age."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from muster_pipeline.report import balance as balance_section
 from muster_pipeline.report import charts, limits
+from muster_pipeline.report.age import old_after_ms
 from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.capacity import Capacity, capacities
 from muster_pipeline.report.capacity import shown as capacity_shown
 from muster_pipeline.report.expiry import Calendar, calendar
-from muster_pipeline.report.find import WORST_FIRST, groups_json
+from muster_pipeline.report.find import WORST_FIRST, groups_json, status_of
 from muster_pipeline.report.fleet import FleetRow, fleet, rates, total_lag
+from muster_pipeline.report.heat import Heat, heat
 from muster_pipeline.report.lag import GroupLag, Left, Series, chosen, last_lag, series
 from muster_pipeline.report.quality import Quality, quality
 from muster_pipeline.report.rebalances import Rebalances, rebalances
@@ -31,6 +34,15 @@ class About:
     run: str
     """Id of the run that published the tables."""
     version: str
+    as_of_ms: int | None = None
+    """When the tables were made of a live log; None: the newest time in what was read stands for it."""
+    every_ms: int | None = None
+    """How often they are made; None: nobody knows."""
+
+    @property
+    def old_after_ms(self) -> int:
+        """After `as_of_ms`."""
+        return old_after_ms(self.every_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,7 @@ class Report:
     left: dict[str, Left]
     """The others: deleted, empty, abandoned."""
     series: Sequence[Series]
+    heat: Heat | None
     rebalances: Rebalances
     balance: dict[str, GroupBalance]
     capacity: dict[str, Capacity]
@@ -71,13 +84,16 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
     groups = fleet(
         lag=lag, left=last.left, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
     )
+    wrong = troubles(tables)
+    drawn = series(tables, chosen(lag))
     return Report(
-        about=about,
-        troubles=troubles(tables),
+        about=replace(about, as_of_ms=wrong.now_ms if about.as_of_ms is None else about.as_of_ms),
+        troubles=wrong,
         quality=quality(tables),
         lag=lag,
         left=last.left,
-        series=series(tables, chosen(lag)),
+        series=drawn[: limits.LAG_SERIES_MAX],
+        heat=heat(drawn, {one.group: status_of(one, wrong) for one in groups}),
         rebalances=moved,
         balance=shares,
         capacity=capacities(tables, shares),
@@ -116,6 +132,7 @@ def render(report: Report, links: Mapping[str, str] | None = None) -> str:
         groups_json=groups_json(list(report.groups), report.troubles, links or {}),
         total_lag=total_lag(report.lag.values()),
         lag_charts=[c for c in (charts.line(one.group, one.points) for one in report.series) if c is not None],
+        clock=charts.clock,
         timeline=timeline,
         timeline_ticks=ticks,
         churn=charts.bars([(charts.day(at), came, went) for at, came, went in report.rebalances.churn[-42:]]),

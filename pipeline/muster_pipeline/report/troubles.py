@@ -92,14 +92,20 @@ class Trouble:
 class GroupStatus:
     """One group, over its partitions."""
 
-    statuses: Counter[str] = field(default_factory=Counter)
+    partitions: dict[tuple[str, int], str] = field(default_factory=dict)
+    """(topic, partition) -> its status."""
     since_ms: int | None = None
     """Since when the oldest of its troubles holds."""
 
     @property
+    def statuses(self) -> Counter[str]:
+        """Status -> partitions."""
+        return Counter(self.partitions.values())
+
+    @property
     def status(self) -> str:
         """The worst."""
-        levels = {LEVELS[one] for one in self.statuses}
+        levels = {LEVELS[one] for one in self.partitions.values()}
         return next(level for level in _WORST_FIRST if level in levels)
 
 
@@ -133,7 +139,7 @@ def troubles(tables: Tables) -> Troubles:
         seen_ms = max(row["committed_ms"], row["sampled_ms"] or row["committed_ms"])
         now_ms = seen_ms if now_ms is None else max(now_ms, seen_ms)
         mine = groups.setdefault(group, GroupStatus())
-        mine.statuses[row["status"]] += 1
+        mine.partitions[row["topic"], row["partition"]] = row["status"]
         if LEVELS[row["status"]] not in (ERR, WARN):
             continue
         total += 1

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pd
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -108,6 +109,16 @@ def files(table: str, root: Root) -> list[str]:
     """A table's Parquet files in order, paths or URIs, for DuckDB, Polars or Spark. Raises as `read` does."""
     found, chosen = _published(table, root)
     return [found.place.whole(chosen.name, _whole(found, entry)) for entry in found.of(chosen.name)]
+
+
+def dataset(table: str, root: Root) -> pd.Dataset:
+    """A table's rows for an engine that reads columns and row groups by itself: this cluster's, of this run, and null
+    where a file of an earlier release lacks a column. Raises as `read` does; files are looked for now."""
+    found, chosen = _published(table, root)
+    paths = [_whole(found, entry) for entry in found.of(chosen.name)]
+    if not paths:
+        return pd.dataset(chosen.schema.empty_table())
+    return pd.dataset(paths, schema=chosen.schema, format="parquet", filesystem=found.place.files(chosen.name))
 
 
 def read(

@@ -38,6 +38,7 @@ FIGURES = {
         ),
     ],
     "find": ["Part of its name", "6 of 6 groups", "slow", "ERR"],
+    "heat": ["a column 60.0 s from", "the newest first", "00:04", "00:00", "slow", "ERR", "1.2k", "910", "half", "·"],
     "quality": [
         "every byte accounted for",
         "60 B quarantined",
@@ -58,6 +59,7 @@ FIGURES = {
 TABLES = {
     "now": 6,
     "find": 6,
+    "heat": 4,
     "quality": 1,
     "fleet": 6,
     "rebalances": 4,
