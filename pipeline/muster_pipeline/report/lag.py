@@ -124,8 +124,7 @@ def last_lag(tables: Tables) -> LastLag:
 
 
 def chosen(groups: Mapping[str, GroupLag]) -> list[str]:
-    """Groups that are drawn over time: highest peak first, then by name. The first LAG_SERIES_MAX get a chart, all a
-    line of the heat-map."""
+    """Groups that may be drawn over time: highest peak first, then by name."""
     behind = [name for name, one in groups.items() if one.peak > 0]
     return sorted(behind, key=lambda name: (-groups[name].peak, name))[: limits.HEAT_GROUPS_MAX]
 

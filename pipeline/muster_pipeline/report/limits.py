@@ -6,7 +6,7 @@ GROUPS_SHOWN_MAX: Final = 200
 LAG_SERIES_MAX: Final = 12
 """Groups with a lag chart of their own: those that were furthest behind."""
 HEAT_GROUPS_MAX: Final = 40
-"""Groups of the heat-map, chosen as those of the charts."""
+"""Groups of the heat-map: those in the newest troubles, then those that were furthest behind."""
 HEAT_COLUMNS_MAX: Final = 24
 SERIES_POINTS_MAX: Final = 240
 """Points of one chart; more minutes are merged into intervals, each with its highest value."""

@@ -85,15 +85,16 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         lag=lag, left=last.left, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
     )
     wrong = troubles(tables)
-    drawn = series(tables, chosen(lag))
+    charted, mapped = drawn_groups(lag, wrong)
+    drawn = {one.group: one for one in series(tables, list(dict.fromkeys([*charted, *mapped])))}
     return Report(
         about=replace(about, as_of_ms=wrong.now_ms if about.as_of_ms is None else about.as_of_ms),
         troubles=wrong,
         quality=quality(tables),
         lag=lag,
         left=last.left,
-        series=drawn[: limits.LAG_SERIES_MAX],
-        heat=heat(drawn, {one.group: status_of(one, wrong) for one in groups}),
+        series=[drawn[name] for name in charted],
+        heat=heat([drawn[name] for name in mapped], {one.group: status_of(one, wrong) for one in groups}),
         rebalances=moved,
         balance=shares,
         capacity=capacities(tables, shares),
@@ -105,6 +106,14 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
         whatif=whatif[: limits.WHATIF_SHOWN_MAX],
         whatif_hidden=whatif_hidden + max(0, len(whatif) - limits.WHATIF_SHOWN_MAX),
     )
+
+
+def drawn_groups(lag: Mapping[str, GroupLag], wrong: Troubles) -> tuple[list[str], list[str]]:
+    """(groups with a chart, groups of the heat-map): those with the highest peaks, and on the map before them those in
+    the newest troubles, however small they are."""
+    by_peak = chosen(lag)
+    troubled = [name for name in dict.fromkeys(one.group for one in wrong.newest) if name in lag and lag[name].peak]
+    return by_peak[: limits.LAG_SERIES_MAX], list(dict.fromkeys([*troubled, *by_peak]))[: limits.HEAT_GROUPS_MAX]
 
 
 def template(name: str) -> Template:

@@ -4,10 +4,13 @@ import pytest
 from muster_pipeline.report import limits
 from muster_pipeline.report.heat import LEVELS, compact, heat
 from muster_pipeline.report.lag import Series
+from muster_pipeline.report.page import About, build
+from muster_pipeline.report.source import InMemory
 
-from tests.pipeline.report.fleet_tables import START_MS
+from tests.pipeline.report.fleet_tables import START_MS, expiry_rows, lag_rows, status, table
 
 MINUTE_MS = 60_000
+ABOUT = About(cluster="main", source="a folder", run="run-1", version="0.1.0")
 
 
 def course(group: str, *points: tuple[int, int]) -> Series:
@@ -58,6 +61,19 @@ def test_any_time_is_at_most_so_many_columns(minutes: int) -> None:
         assert found.starts_ms[-1] <= START_MS + MINUTE_MS * begin < found.starts_ms[-1] + found.step_ms
         assert found.starts_ms[0] <= START_MS + MINUTE_MS * (begin + minutes) < found.starts_ms[0] + found.step_ms
         assert [cell.lag for cell in found.rows[0].cells][:: max(1, len(found.starts_ms) - 1)] in ([2, 1], [2])
+
+
+def test_a_small_group_in_trouble_is_on_the_map_before_large_ones() -> None:
+    most = limits.HEAT_GROUPS_MAX
+    lag = [one for n in range(2 * most) for one in lag_rows(f"loud-{n}", [9_000, 0])] + lag_rows("quiet", [3, 3])
+    words = [status(f"loud-{n}", "OK", lag=0) for n in range(2 * most)] + [status("quiet", "STALL", 1, lag=3)]
+    tables = {"lag": lag, "expiry": expiry_rows(lag), "partition_status": words}
+    report = build(ABOUT, InMemory({name: table(name, rows) for name, rows in tables.items()}))
+    assert report.heat is not None
+    assert len(report.heat.rows) == most
+    assert (report.heat.rows[0].group, report.heat.rows[0].status) == ("quiet", "ERR")
+    assert len(report.series) == limits.LAG_SERIES_MAX
+    assert "quiet" not in {one.group for one in report.series}, "charts are those that were furthest behind"
 
 
 def test_without_a_lag_there_is_no_map() -> None:

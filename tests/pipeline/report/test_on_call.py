@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from muster_pipeline.report.page import About, build, render
 
-from tests.pipeline.report import browser, large_fleet
-from tests.pipeline.report.browser import Look
+from tests.pipeline.report import large_fleet
+from tests.pipeline.report.browser import Look, Tab, opened
 from tests.pipeline.report.fleet_tables import START_MS, fleet
 from tests.pipeline.report.large_fleet import ABOUT, YOUNG
 from tests.pipeline.report.person import Click, Press, Task, Type, missed
@@ -60,7 +60,7 @@ def test_every_question_is_answered_within_three_clicks(tmp_path: Path) -> None:
     assert not faults, "\n\n".join(faults)
 
 
-CLOCK = "let now = {at}; let tick; Date.now = () => now; setInterval = (work) => {{ tick = work; }};"
+CLOCK = "now = {at}; Date.now = () => now; setInterval = (work) => {{ tick = work; }};"
 STATE = """
 (() => {
   const sound = getComputedStyle(document.documentElement).getPropertyValue("--sound").trim();
@@ -80,42 +80,50 @@ STATE = """
   const first = seen();
   now += 50000;
   tick();
-  return { first, later: seen() };
+  return [first, seen()];
 })()
 """
-
-
-def aged(folder: Path, about: About, after_ms: int) -> Any:
-    """What the page says that long after it was true, and 50 s later."""
-    path = folder / "index.html"
-    path.write_text(render(build(about, fleet())))
-    look = Look(width=390, dark=False)
-    clock = CLOCK.format(at=START_MS + 310_000 + after_ms)
-    return browser.measured(path, [look], folder, STATE, clock)[look]["then"]
-
-
-def test_a_page_grows_old_while_it_is_open_and_is_green_no_more(tmp_path: Path) -> None:
-    found = aged(tmp_path, ABOUT, 12_000)
-    first, later = found["first"], found["later"]
-    assert (first["kind"], first["title"], first["greens"] > 0) == ("young", "Consumer groups of prod", True)
-    assert first["text"] == "True 12 s ago, at 2025-06-15 00:05:10. It is made every 30 s."
-    assert later["text"].startswith("OLD PAGE: true 62 s ago, at 2025-06-15 00:05:10. It is made every 30 s.")
-    assert (later["kind"], later["title"], later["greens"]) == ("old", "OLD: Consumer groups of prod", 0)
-    assert later["top"], "on top"
-
-
-@pytest.mark.parametrize(
-    ("every_ms", "after_ms", "said"),
-    [
-        (30_000, 3 * 3_600_000, "OLD PAGE: true 3 h ago"),
-        (30_000, -120_000, "2 min ahead: whether this page is of now cannot be told"),
-        (None, 3_600_001, "OLD PAGE: true 60 min ago"),
-    ],
+AGES = (
+    (30_000, 12_000, "True 12 s ago, at 2025-06-15 00:05:10. It is made every 30 s."),
+    (30_000, 60_001, "OLD PAGE: true 60 s ago, at 2025-06-15 00:05:10. It is made every 30 s."),
+    (30_000, 3 * 3_600_000, "OLD PAGE: true 3 h ago"),
+    (30_000, -120_000, "2 min ahead: whether this page is of now cannot be told"),
+    (None, 3_600_001, "OLD PAGE: true 60 min ago"),
 )
-def test_a_dead_stream_and_a_clock_that_proves_nothing_are_never_green(
-    every_ms: int | None, after_ms: int, said: str, tmp_path: Path
-) -> None:
-    about = About(cluster="prod", source="x", run="r", version="1", as_of_ms=ABOUT.as_of_ms, every_ms=every_ms)
-    found = aged(tmp_path, about, after_ms)["first"]
-    assert said in found["text"]
-    assert (found["kind"], found["greens"]) == ("old", 0)
+"""How often the tables are made, how long after that somebody looks, what the page says. The second is two rounds and
+a millisecond; of a dead stream the third."""
+
+
+def test_a_page_grows_old_while_it_is_open_and_an_old_one_is_never_green(tmp_path: Path) -> None:
+    found = aged(tmp_path)
+    for (_, _, said), states in zip(AGES, found, strict=True):
+        assert said in states[0]["text"]
+        for state in states:
+            is_young = state["text"].startswith("True")
+            assert state["kind"] == ("young" if is_young else "old")
+            assert state["title"] == ("" if is_young else "OLD: ") + "Consumer groups of prod"
+            assert (state["greens"] > 0) == is_young, state
+            assert state["top"], "it says so on top"
+    young, later = found[0]
+    assert (young["kind"], later["kind"]) == ("young", "old"), "50 s later two rounds are missing"
+    assert later["text"].startswith("OLD PAGE: true 62 s ago, at 2025-06-15 00:05:10. It is made every 30 s.")
+
+
+def aged(folder: Path) -> list[list[dict[str, Any]]]:
+    """What a page says at each of AGES, and 50 s later."""
+    files = []
+    for number, (every_ms, _, _) in enumerate(AGES):
+        about = About(cluster="prod", source="x", run="r", version="1", as_of_ms=ABOUT.as_of_ms, every_ms=every_ms)
+        files.append(folder / f"{number}.html")
+        files[-1].write_text(render(build(about, fleet())))
+
+    async def work(tab: Tab) -> list[list[dict[str, Any]]]:
+        await tab.look_as(Look(width=390, dark=False))
+        found = []
+        for file, (_, after_ms, _) in zip(files, AGES, strict=True):
+            await tab.first(CLOCK.format(at=START_MS + 310_000 + after_ms))
+            await tab.go(file.as_uri())
+            found.append(await tab.run(STATE))
+        return found
+
+    return opened(folder, work)
