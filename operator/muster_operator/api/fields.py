@@ -6,6 +6,7 @@ part of a pod that is passed through to Kubernetes unchanged (affinity): typed i
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from muster_operator.api.errors import InvalidObject
@@ -52,6 +53,7 @@ def spec_field(shape: Shape, text: str, *, default: Json = UNSET, required: bool
     return field(default_factory=lambda: checked(shape, default, "default"), metadata=metadata)
 
 
+@cache
 def properties_of(cls: type) -> tuple[Property, ...]:
     return tuple(
         Property(
@@ -63,6 +65,12 @@ def properties_of(cls: type) -> tuple[Property, ...]:
         )
         for item in fields(cls)
     )
+
+
+@cache
+def attributes_of(cls: type) -> Mapping[str, str]:
+    """By the name that users write, that of the dataclass."""
+    return {item.metadata["name"] or camel(item.name): item.name for item in fields(cls)}
 
 
 def _object_schema(properties: tuple[Property, ...]) -> dict[str, Json]:
@@ -112,7 +120,7 @@ class Record:
 
     def parse(self, value: Json, path: str) -> Any:  # noqa: ANN401
         parsed = _parse_properties(self.properties, value, path)
-        attributes = {item.metadata["name"] or camel(item.name): item.name for item in fields(self.cls)}
+        attributes = attributes_of(self.cls)
         return self.cls(**{attributes[name]: item for name, item in parsed.items()})
 
     @property
