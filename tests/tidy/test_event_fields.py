@@ -7,6 +7,7 @@ is counted as told.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import muster_coordinator
@@ -48,12 +49,14 @@ def name_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def told() -> set[Told]:
+@cache
+def told() -> frozenset[Told]:
     """What is told with fields that stand in the call. A function that tells the kind that it is given counts as every
     call that hands it one; there is one such function, so a keyword can only mean it."""
     found: set[Told] = set()
     passed: dict[str, frozenset[str]] = {}
-    for where, call, function in calls():
+    everywhere = list(calls())
+    for where, call, function in everywhere:
         if not call.args or not isinstance(call.args[0], ast.Name):
             continue
         kind = call.args[0].id
@@ -70,13 +73,13 @@ def told() -> set[Told]:
             else:
                 passed[function] = given
     assert list(passed) == ["tell_members"]
-    for where, call, _ in calls():
+    for where, call, _ in everywhere:
         if name_of(call.func) in passed:
             found |= {(name_of(one), where, passed[name_of(call.func)]) for one in call.args if name_of(one) in KIND_OF}
         for word in call.keywords:
             if isinstance(word.value, ast.Name) and word.value.id in KIND_OF:
                 found.add((word.value.id, where, passed["tell_members"]))
-    return found
+    return frozenset(found)
 
 
 def test_every_event_is_told_with_its_declared_fields() -> None:

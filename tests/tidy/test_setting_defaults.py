@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "coordinator" / "muster_coordinator"
 OTHERS = {
     "storage/partition_log.py: SEGMENT_BYTES": "until its partition tells the log by what its segments end",
@@ -12,8 +14,16 @@ OTHERS = {
 """Where a room uses the same number as a default for another reason."""
 
 
-def sources() -> dict[str, str]:
-    return {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+Trees = Mapping[str, ast.Module]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    return parsed({str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")})
+
+
+def parsed(texts: Mapping[str, str]) -> Trees:
+    return {path: ast.parse(text) for path, text in texts.items()}
 
 
 def name_of(node: ast.expr) -> str:
@@ -21,19 +31,19 @@ def name_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def handed_on(node_settings: str) -> dict[str, set[str]]:
+def handed_on(node_settings: ast.Module) -> dict[str, set[str]]:
     """Class -> the fields that are filled from the file."""
-    calls = [node for node in ast.walk(ast.parse(node_settings)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(node_settings) if isinstance(node, ast.Call)]
     found = {name_of(call.func): {word.arg for word in call.keywords if word.arg} for call in calls}
     return {name: fields for name, fields in found.items() if name[:1].isupper() and fields}
 
 
-def with_default(texts: Mapping[str, str], filled: Mapping[str, set[str]]) -> list[str]:
+def with_default(trees: Trees, filled: Mapping[str, set[str]]) -> list[str]:
     """Of those fields, the ones that a room gives a default: "path: Class.field"."""
     return sorted(
         f"{path}: {found.name}.{field.target.id}"
-        for path, text in texts.items()
-        for found in ast.walk(ast.parse(text))
+        for path, tree in trees.items()
+        for found in ast.walk(tree)
         if isinstance(found, ast.ClassDef)
         for field in found.body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
@@ -51,64 +61,62 @@ def defaults_of(tree: ast.Module) -> Iterator[ast.expr]:
             yield from (one.value for one in node.body if isinstance(one, ast.AnnAssign) and one.value is not None)
 
 
-def limits_named(settings: str) -> set[str]:
+def limits_named(settings: ast.Module) -> set[str]:
     """Limits that the file's keys have as a default: the third argument of `setting`."""
-    calls = [node for node in ast.walk(ast.parse(settings)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(settings) if isinstance(node, ast.Call)]
     keys = [call for call in calls if name_of(call.func) == "setting" and len(call.args) > 2]
     names = {name_of(node) for call in keys for node in ast.walk(call.args[2]) if isinstance(node, ast.expr)}
     return {name for name in names if name.isupper() and name not in ("KIB", "MIB", "GIB")}
 
 
-def repeated(texts: Mapping[str, str], limits: set[str]) -> list[str]:
+def repeated(trees: Trees, limits: set[str]) -> list[str]:
     """Where else one of these limits is a default: "path: LIMIT"."""
     return sorted(
         {
             f"{path}: {name_of(default)}"
-            for path, text in texts.items()
+            for path, tree in trees.items()
             if path != "settings.py"
-            for default in defaults_of(ast.parse(text))
+            for default in defaults_of(tree)
             if name_of(default) in limits
         }
     )
 
 
-def unread(texts: Mapping[str, str], limits: set[str]) -> list[str]:
+def unread(trees: Trees, limits: set[str]) -> list[str]:
     """Those that nothing but `settings.py` reads, not even another limit: they limit nothing, and belong there."""
     read = {
         name_of(node)
-        for path, text in texts.items()
+        for path, tree in trees.items()
         if path != "settings.py"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     return sorted(limits - read)
 
 
-def test_no_room_repeats_a_default() -> None:
-    texts = sources()
-    filled = handed_on(texts["node_settings.py"])
+def test_no_room_repeats_a_default(trees: Trees) -> None:
+    filled = handed_on(trees["node_settings.py"])
     assert {"NodeSettings", "ShardConfig", "ApiSettings", "ClientLimits", "Timing"} <= set(filled)
-    assert with_default(texts, filled) == []
-    limits = limits_named(texts["settings.py"])
+    assert with_default(trees, filled) == []
+    limits = limits_named(trees["settings.py"])
     assert len(limits) > 10
-    assert repeated(texts, limits) == sorted(OTHERS)
+    assert repeated(trees, limits) == sorted(OTHERS)
 
 
-def test_a_default_that_limits_nothing_stands_in_the_settings() -> None:
-    texts = sources()
-    assert unread(texts, limits_named(texts["settings.py"])) == []
+def test_a_default_that_limits_nothing_stands_in_the_settings(trees: Trees) -> None:
+    assert unread(trees, limits_named(trees["settings.py"])) == []
 
 
 def test_what_is_repeated_is_found() -> None:
-    texts = {
+    trees = parsed({
         "settings.py": "a = setting('a', p, str(limits.ONE), '')\n"
         "b = setting('b', p, str(TWO // 2), '')\nsetting('c', p, '3')",
         "node_settings.py": "def f(s):\n    return Room(first=s.a, second=s.b)",
         "room/config.py": "class Room:\n    first: int = 7\n    second: int\n    third: int = 3",
         "room/work.py": "def work(first: int = limits.ONE, *, other: int = FOUR): ...",
         "room/limits.py": "ONE = 1",
-    }
-    assert with_default(texts, handed_on(texts["node_settings.py"])) == ["room/config.py: Room.first"]
-    assert limits_named(texts["settings.py"]) == {"ONE", "TWO"}
-    assert repeated(texts, {"ONE", "TWO"}) == ["room/work.py: ONE"]
-    assert unread(texts, {"ONE", "TWO"}) == ["TWO"]
+    })  # fmt: skip
+    assert with_default(trees, handed_on(trees["node_settings.py"])) == ["room/config.py: Room.first"]
+    assert limits_named(trees["settings.py"]) == {"ONE", "TWO"}
+    assert repeated(trees, {"ONE", "TWO"}) == ["room/work.py: ONE"]
+    assert unread(trees, {"ONE", "TWO"}) == ["TWO"]

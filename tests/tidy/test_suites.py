@@ -81,7 +81,7 @@ def test_applications_are_run_at_night_alone() -> None:
 
 def test_what_a_suite_selects_has_its_marker() -> None:
     suites = [(suite, expression) for suite, expression in runs() if suite is not None]
-    named = {"seeds", "sim", "slow", "integration", "quiet", "paced", "clients", "fuzz"}
+    named = {"seeds", "sim", "slow", "integration", "quiet", "paced", "clients", "fuzz", "pipeline"}
     assert {suite for suite, _ in suites} >= named
     for suite, expression in suites:
         assert not any(selects(expression, markers - {suite}) for markers in SETS), expression
