@@ -12,6 +12,7 @@ lambda, a function within a decorator). `fits` says so; those are imported anew 
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -33,6 +34,7 @@ def break_for_good(mutant: Mutant) -> None:
     make(changes)
 
 
+@lru_cache(maxsize=1)
 def _of_mutant(mutant: Mutant) -> Changes | None:
     found: Changes = []
     for module in sorted({patch.module for patch in mutant.patches}):
@@ -65,14 +67,19 @@ def changes_of(name: str, broken: Callable[[str], str]) -> Changes | None:
     path = inspect.getsourcefile(module)
     assert path is not None
     sound = Path(path).read_text(encoding="utf-8")
-    before, after = (compile(text, path, "exec") for text in (sound, broken(sound)))
     found: Changes = []
-    for owner, old, new in _pairs(before, after, vars(module)):
+    for owner, old, new in _pairs(_compiled(sound, path), compile(broken(sound), path, "exec"), vars(module)):
         function = None if old is None else _function(owner, old)
         if function is None or function.__code__.co_freevars != new.co_freevars:
             return None
         found.append((function, new))
     return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(sound: str, path: str) -> CodeType:
+    """A module has several mutants, and its compilation is as long as what they are tried against."""
+    return compile(sound, path, "exec")
 
 
 def _pairs(before: CodeType, after: CodeType, owner: Any) -> Iterator[tuple[Any, CodeType | None, CodeType]]:
