@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from muster_coordinator.cli import command_tree
 from muster_coordinator.cli.main import main
 
 from tests.cli.ran import Ran
+from tests.cli.whole_tree import build_once
 from tests.kafka_broker import KafkaBroker
 
 # A busy machine is no failure of what a property test proves.
@@ -22,6 +24,7 @@ Muster = Callable[..., Ran]
 @pytest.fixture
 def muster(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Muster:
     """Run the command with arguments (and text for standard input)."""
+    monkeypatch.setattr(command_tree, "build", build_once)
 
     def run(*arguments: str, stdin: str = "") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import typer
-from muster_coordinator.cli.command_tree import build
+
+from tests.cli.whole_tree import whole_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +33,7 @@ class NotACommand(Exception):
 
 def parse(words: list[str]) -> None:
     """Parse as the shell would call it, without running it. Typer brings a click of its own."""
-    command: Any = typer.main.get_command(build())
+    command: Any = whole_tree()
     while hasattr(command, "commands"):
         if command.invoke_without_command and (not words or words[0].startswith("-")):
             break  # `muster dev` runs by itself, and has commands
@@ -71,6 +72,6 @@ def test_consume_reads_its_group_from_the_environment(
     """As a pod of a StatefulSet has it; an option wins."""
     monkeypatch.setenv("MUSTER_GROUP_ID", "billing")
     monkeypatch.setenv("MUSTER_GROUP_INSTANCE_ID", "worker-0")
-    consume: Any = typer.main.get_command(build()).commands["consume"]  # type: ignore[attr-defined]
+    consume: Any = whole_tree().commands["consume"]
     with consume.make_context("consume", ["orders", *words]) as context:
         assert (context.params["group"], context.params["instance_id"]) == (group, instance_id)
