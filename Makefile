@@ -178,9 +178,9 @@ $(COMPILED_STAMP): $(STAMP) $(shell find coordinator -name '*.py' -o -name '*.js
 test-compiled: $(COMPILED_STAMP)
 	$(COMPILED_ENV) $(MAKE) $(SUITES)
 
-# Two Spark sessions at most: each has a JVM of its own.
+# Two Spark sessions at most: each has a JVM of its own. What is one test of a minute is not begun last.
 test-pipeline: setup
-	$(PYTEST) tests/pipeline -n 2 --dist loadfile -m pipeline
+	$(PYTEST) tests/pipeline --suite pipeline -n 2 --dist loadfile --no-loadscope-reorder -m pipeline
 
 check: setup
 	$(BIN)/ruff check .

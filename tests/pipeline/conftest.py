@@ -39,12 +39,17 @@ def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_defaults: None) -> Iterator[SparkSession]:
-    """local[2]; skipped, or failed with MUSTER_REQUIRE=java, where there is no Java."""
+def java() -> None:
+    """For who starts a Spark of its own: skipped, or failed with MUSTER_REQUIRE=java, where there is no Java."""
     try:
         check_java()
     except SparkMissing as error:
         machine_parts.give_up("java", str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, spark_defaults: None) -> Iterator[SparkSession]:
+    """local[2], for what is run in it: it takes as long to start as some of its tests."""
     found = session("local[2]", SETTINGS, app="muster-tests")
     found.sparkContext.setLogLevel("ERROR")
     register(found)

@@ -11,12 +11,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from muster_pipeline import store
 from muster_pipeline.job.build import build
 from muster_pipeline.job.live import LiveInput
-from muster_pipeline.session.spark import SparkMissing, check_java
 from muster_pipeline.tables.errors import NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify.tables import check, same_rows
 
-from tests import machine_parts
 from tests.cluster import MusterCluster, wait_until
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
@@ -42,11 +40,7 @@ def seen(tables: Path) -> int:
         return 0
 
 
-def test_a_stream_follows_and_ends_when_asked(tmp_path: Path) -> None:
-    try:
-        check_java()
-    except SparkMissing as error:
-        machine_parts.give_up("java", str(error))
+def test_a_stream_follows_and_ends_when_asked(java: None, tmp_path: Path) -> None:
     with MusterCluster(tmp_path / "cluster", partitions=2) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("t", 2, replication_factor=3)])["t"].result(60)

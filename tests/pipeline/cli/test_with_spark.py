@@ -11,7 +11,6 @@ from muster_pipeline.cli.exits import Exit
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.transforms.settings import FoldSettings
-from pyspark.sql import SparkSession
 
 from tests.pipeline.store import logfolder
 from tests.pipeline.store.test_build import content, spark_home
@@ -19,8 +18,7 @@ from tests.pipeline.store.test_build import content, spark_home
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
 
-def test_ingest_gold_and_submit_publish_the_bytes_of_a_plain_process(spark: SparkSession, tmp_path: Path) -> None:
-    """`spark` is asked for because it skips where there is no Java."""
+def test_ingest_gold_and_submit_publish_the_bytes_of_a_plain_process(java: None, tmp_path: Path) -> None:
     log, plain, out, submitted = (tmp_path / name for name in ("log", "plain", "out", "submitted"))
     logfolder.make(log)
     build(None, SegmentInput.listed(str(log), "c"), plain, FoldSettings(cluster="c"))

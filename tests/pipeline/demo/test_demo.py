@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from muster_pipeline.session.spark import SparkMissing, check_java
 
-from tests import machine_parts
 from tests.pipeline.demo.answers import Facts, differences
 
 FACTS = Facts(
@@ -41,11 +39,7 @@ def test_each_kind_of_difference_is_told(change: dict[str, Any]) -> None:
 
 @pytest.mark.pipeline
 @pytest.mark.timeout(900)
-def test_a_minute_of_a_cluster_is_told_as_its_coordinators_tell_it(tmp_path: Path) -> None:
-    try:
-        check_java()
-    except SparkMissing as error:
-        machine_parts.give_up("java", str(error))
+def test_a_minute_of_a_cluster_is_told_as_its_coordinators_tell_it(java: None, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.pipeline.demo", "--dir", tmp_path, "--seconds", "20"]
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=850, cwd=root)

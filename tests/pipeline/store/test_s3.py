@@ -29,7 +29,6 @@ from muster_pipeline.store.place import place
 from muster_pipeline.store.vacuum import vacuum
 from muster_pipeline.tables.errors import StoreBusy
 from muster_pipeline.transforms.settings import FoldSettings
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.pipeline.store import logfolder, s3, small
@@ -120,9 +119,9 @@ def test_the_rows_of_a_local_folder_for_every_reader(log: Path, folder: Path, se
 
 
 def test_three_executors_share_the_store_and_nothing_else(
-    spark: SparkSession, log: Path, folder: Path, root: str, tmp_path: Path
+    java: None, log: Path, folder: Path, root: str, tmp_path: Path
 ) -> None:
-    """`spark` is asked for because it skips where there is no Java. Executors have their credentials from the
+    """Executors have their credentials from the
     environment; a folder of this machine is not theirs to write into."""
     home = spark_home(tmp_path / "spark")
     settings = ("driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", "executor.memory=512m", "log.level=ERROR")
