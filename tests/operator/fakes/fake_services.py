@@ -87,7 +87,7 @@ class FakeAdmin:
             cluster_id="c",
             drain_phase="drained" if drained else "idle",
             leaderships=sum(one == broker for one in self.leaders.values()),
-            groups=tuple(self._group(group, broker, _cluster(pod)) for group in self.leaders),
+            groups=tuple(self._group(group, broker, _cluster(pod), alive) for group in self.leaders),
             version=self.versions.get(str(_image(live)), "0.1.0"),
             feature_level=self.feature_level,
             folder=self._folder(pod),
@@ -187,9 +187,8 @@ class FakeAdmin:
             and not self.stays_out(name)
         )
 
-    def _group(self, group: int, broker: int, cluster: str) -> RaftGroupView:
+    def _group(self, group: int, broker: int, cluster: str, alive: list[int]) -> RaftGroupView:
         leads = self.leaders[group] == broker
-        alive = self._alive()
         return RaftGroupView(
             group=group,
             topic=None if group == 0 else "__consumer_offsets",
