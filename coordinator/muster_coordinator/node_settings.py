@@ -68,6 +68,8 @@ def node_settings(settings: Settings) -> NodeSettings:
         takeback_ms=settings.takeback_ms,
         moves_at_once=settings.moves_at_once,
         balancer_quiet_ms=settings.balancer_quiet_ms,
+        balancer_difference_percent=settings.balancer_difference_percent,
+        balancer_difference_min_bytes=settings.balancer_difference_min_bytes,
         decommission_redirect_ms=settings.decommission_redirect_ms,
         feature_finalize_ms=settings.feature_finalize_ms,
         retention_check_ms=settings.retention_check_ms,

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from muster_coordinator import connection_settings, sasl_settings
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER, AdminKeys
+from muster_coordinator.balancer_settings import BalancerKeys
 from muster_coordinator.cleaner_settings import CleanerKeys
 from muster_coordinator.connection_settings import QuotaKeys
 from muster_coordinator.controller.image import PEER_LISTENER
@@ -95,7 +96,7 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys):
+class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys, BalancerKeys):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = setting("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")

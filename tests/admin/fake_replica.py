@@ -12,7 +12,7 @@ from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.quorum import Config
-from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import (
@@ -78,6 +78,7 @@ class FakeReplica:
         self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
         self.left_over: set[GroupNo] = set()
         """Groups of which this replica holds what is no member any more: it is not told who leads them."""
+        self.weighed = Weighed()
         self.without_room: tuple[CopyWithoutRoom, ...] = ()
         self.down: set[BrokerId] = set()
         self.low: set[BrokerId] = set()
@@ -182,6 +183,9 @@ class FakeReplica:
 
     def balancer_plan(self, image: ClusterImage, *, level: bool = True) -> Planner:
         return Planner(image, image.brokers.keys() - self.down, level=level)
+
+    def balancer_weighed(self) -> Weighed:
+        return self.weighed
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
         return self.without_room

@@ -9,8 +9,10 @@ import pytest
 from muster_coordinator.admin.balancing import PLANNED_MAX, flag_of
 from muster_coordinator.controller.commands import Command, CommandResult, DecommissionBroker, PauseBalancer
 from muster_coordinator.controller.image import ClusterImage, Partition, Topic
+from muster_coordinator.controller.weighing import Decision, Held, Verdict
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
+from muster_coordinator.replica.maintenance.balancer import Weighed
 
 from tests.admin.fake_replica import broker, image
 from tests.admin.test_admin_api import Harness, run
@@ -65,6 +67,18 @@ def test_the_plan_of_the_controllers_leader_is_shown(tmp_path: Path) -> None:
             "replicas": [3, 1, 2],
             "copies": True,
             "reason": "broker 0 has 7 replicas, broker 3 0",
+        }
+        nothing = {"bytes": None, "load": None, "brokers": [], "exchanges": 0}
+        assert document["weights"] == nothing, "it has not looked yet"
+        known = Held(BrokerId(0), 7, 2, 2**63, None)
+        h.replica.weighed = Weighed((Decision(Verdict.KEPT, "b"), Decision(Verdict.UNKNOWN, "l")), (known,), 4)
+        assert (await h.ask("GET", "/v1/balancer"))[1]["weights"] == {
+            "bytes": {"decision": "kept", "reason": "b"},
+            "load": {"decision": "unknown", "reason": "l"},
+            "brokers": [
+                {"broker": 0, "replicas": 7, "preferred": 2, "bytes": 2**63, "led_bytes_per_second": None},
+            ],
+            "exchanges": 4,
         }
         h.replica.known_image = replace(uneven(0), balancer_paused=True)
         assert (await h.ask("GET", "/v1/balancer"))[1]["paused"]

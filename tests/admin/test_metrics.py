@@ -21,10 +21,12 @@ from muster_coordinator.admin.metrics import PIECE, ReplicaCollector
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.api.fetch_sessions import FetchSessionStats
+from muster_coordinator.controller.weighing import Held
 from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.quotas.client_quotas import Kind
+from muster_coordinator.replica.maintenance.balancer import Weighed
 from muster_coordinator.replica.multiraft.status import LateMarker, OpenTransactions
 from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.tls_store import TlsStatus
@@ -212,6 +214,8 @@ def scrape(groups: int = 2) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
         replica.leaders[next(iter(replica.leaders))] = None
         replica.down = {BrokerId(2)}
         replica.transactions = [OpenTransactions(FIRST_OFFSETS_GROUP, 61_500, 12)]
+        held = (Held(BrokerId(1), 3, 1, 2**40, None), Held(BrokerId(2), 3, 1, None, 7))
+        replica.weighed = Weighed((), held, 4)
         replica.late = [LateMarker("orders", number, 10_500 + number) for number in range(PIECE + 1)]
         registry = CollectorRegistry()
         registry.register(ReplicaCollector(replica, Process(), meter))
@@ -329,6 +333,10 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_cleaner_bytes_total", ()] == 80
     assert values["muster_cleaner_due", ()] == 2
     assert values["muster_cleaner_uncleanable", ()] == 3
+    assert values["muster_balancer_held_bytes", (("peer", "1"),)] == 2**40
+    assert ("muster_balancer_led_bytes_per_second", (("peer", "1"),)) not in values, "it is not known"
+    assert values["muster_balancer_led_bytes_per_second", (("peer", "2"),)] == 7
+    assert values["muster_balancer_exchanges_total", ()] == 4
     assert values["muster_damaged_segments", ()] == 1
     assert values["muster_repaired_segments_total", ()] == 3
     assert values["muster_segment_repair_failures_total", ()] == 4

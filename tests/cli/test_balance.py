@@ -60,6 +60,24 @@ def test_programs_get_the_document(run, replicas):
     assert json.loads(run("balance", "-o", "json").out) == replicas[1].answers["/v1/balancer"]
 
 
+def test_what_weights_are_known_and_why_they_move_nothing_is_shown(run, replicas):
+    """A value that nobody has told is no 0. A replica of the release before tells nothing of weights."""
+    held = {"broker": 0, "replicas": 7, "preferred": 2, "bytes": 2**63, "led_bytes_per_second": None}
+    replicas[1].answers["/v1/balancer"].update(
+        state="level",
+        weights={
+            "bytes": {"decision": "kept", "reason": "brokers 0 and 1 differ"},
+            "load": None,
+            "brokers": [held],
+            "exchanges": 0,
+        },
+    )
+    _, said, header, row, _ = run("balance").out.splitlines()
+    assert said == "bytes kept: brokers 0 and 1 differ"
+    assert header.split() == ["BROKER", "REPLICAS", "PREFERRED", "BYTES", "LED-BYTES/S"]
+    assert row.split() == ["0", "7", "2", str(2**63), "unknown"]
+
+
 @pytest.mark.parametrize(("word", "paused"), [("--pause", True), ("--resume", False)])
 def test_it_is_paused_and_resumed_through_whichever_replica_answers(run, replicas, word, paused):
     replicas[0].post_answers = [(200, {"paused": paused})]

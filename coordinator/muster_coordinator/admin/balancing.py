@@ -22,6 +22,7 @@ from muster_coordinator.controller.balancing import PlannedMove
 from muster_coordinator.controller.commands import CommandResult, DecommissionBroker, PauseBalancer
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.replica.maintenance.balancer import Weighed
 from muster_coordinator.security.roles import Role
 
 PLANNED_MAX = 100
@@ -47,6 +48,26 @@ def move_document(move: PlannedMove) -> Json:
         "copies": move.copies,
         "reason": move.reason,
     }
+
+
+def weights_document(weighed: Weighed) -> Json:
+    """What is known of weights, and why they move something or nothing; null: it is not known."""
+    names = ("bytes", "load")
+    decisions = {
+        name: {"decision": str(one.verdict), "reason": one.reason}
+        for name, one in zip(names, weighed.decisions, strict=False)
+    }
+    brokers = [
+        {
+            "broker": one.broker,
+            "replicas": one.replicas,
+            "preferred": one.preferred,
+            "bytes": one.size_bytes,
+            "led_bytes_per_second": one.led_rate,
+        }
+        for one in weighed.held
+    ]
+    return {**dict.fromkeys(names), **decisions, "brokers": brokers, "exchanges": weighed.exchanges}
 
 
 class Balancing:
@@ -84,6 +105,7 @@ class Balancing:
                 "planned": moves,
                 "more": len(moves) == PLANNED_MAX and next(planner, None) is not None,
                 "stuck": planner.stuck,
+                "weights": weights_document(self._replica.balancer_weighed()),
             }
         )
 

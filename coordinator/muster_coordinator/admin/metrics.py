@@ -69,6 +69,7 @@ class ReplicaCollector(Collector):
         yield from self._disk_metrics()
         yield from self._scrub_metrics()
         yield from self._cleaner_metrics()
+        yield from self._weight_metrics()
         yield from self._group_metrics()
         yield from self._work_metrics()
         yield from self._process_metrics()
@@ -192,6 +193,26 @@ class ReplicaCollector(Collector):
         )
         yield _gauge("muster_cleaner_due", "Partitions that were due at the last look.", cleaner.due)
         yield _gauge("muster_cleaner_uncleanable", "Partitions whose last round was given up.", cleaner.uncleanable)
+
+    def _weight_metrics(self) -> Iterator[Metric]:
+        weighed = self._replica.balancer_weighed()
+        held = GaugeMetricFamily(
+            "muster_balancer_held_bytes", "Bytes of a broker's replicas, as their leaders say.", labels=["peer"]
+        )
+        led = GaugeMetricFamily(
+            "muster_balancer_led_bytes_per_second",
+            "Written to and read from the partitions that prefer a broker as leader.",
+            labels=["peer"],
+        )
+        for one in weighed.held:
+            if one.size_bytes is not None:
+                held.add_metric([str(one.broker)], one.size_bytes)
+            if one.led_rate is not None:
+                led.add_metric([str(one.broker)], one.led_rate)
+        yield from (held, led)
+        yield _counter(
+            "muster_balancer_exchanges", "Exchanges of partitions begun for their weights.", weighed.exchanges
+        )
 
     def _group_metrics(self) -> Iterator[Metric]:
         meter = self._meter

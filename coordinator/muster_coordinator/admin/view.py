@@ -11,7 +11,7 @@ from muster_coordinator.controller.balancing import Planner
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.maintenance.balancer import BalancerStatus
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import (
     CleanerStatus,
@@ -112,6 +112,10 @@ class AdminReplica(Surface, Protocol):
     def balancer_plan(self, image: ClusterImage, *, level: bool = True) -> Planner:
         """What would be moved by this image if nothing had to be waited for, as this replica sees who is connected.
         Without `level` only what somebody has asked for."""
+        ...
+
+    def balancer_weighed(self) -> Weighed:
+        """What this replica knew of weights when it last looked, if it leads the controller's group."""
         ...
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:

@@ -26,7 +26,7 @@ from muster_coordinator.cli.options import (
     Output,
     TokenFile,
 )
-from muster_coordinator.cli.output import Column, Format, emit_value, note, table
+from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit_value, note, table
 
 PATH = "/v1/balancer"
 LOOK_S = 2.0
@@ -36,6 +36,14 @@ _MOVES = (
     Column("partition", "PARTITION", numeric=True),
     Column("replicas", "REPLICAS"),
     Column("reason", "REASON"),
+)
+
+_HELD = (
+    Column("broker", "BROKER", numeric=True),
+    Column("replicas", "REPLICAS", numeric=True),
+    Column("preferred", "PREFERRED", numeric=True),
+    Column("bytes", "BYTES", numeric=True),
+    Column("led_bytes_per_second", "LED-BYTES/S", numeric=True),
 )
 
 
@@ -74,6 +82,7 @@ def balance(
     if not dry_run:
         reason = f": {document['reason']}" if document["reason"] else ""
         print(f"balancer {document['state']}{reason}; {document['moving']} partitions are being moved")
+        print_weights(document)
     print_plan(document)
 
 
@@ -139,6 +148,17 @@ def _post(first: Json, path: str, login: AdminLogin, body: Json) -> None:
         raise CliError(Exit.UNREACHABLE, f"replica {first['broker']} has not registered an admin address")
     status, answer = post_json(address, path, login, COMMIT_TIMEOUT_S, body)
     accepted(status, answer, f"{address}{path}")
+
+
+def print_weights(document: Json) -> None:
+    """What brokers hold and lead, and why that moves something or nothing; a release before this one has none."""
+    weights = document.get("weights", {})
+    for name in ("bytes", "load"):
+        if weights.get(name):
+            print(f"{name} {weights[name]['decision']}: {weights[name]['reason']}")
+    if weights.get("brokers"):
+        rows = [{key: UNKNOWN if value is None else value for key, value in one.items()} for one in weights["brokers"]]
+        print(table(rows, _HELD))
 
 
 def print_plan(document: Json) -> None:

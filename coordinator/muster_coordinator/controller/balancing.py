@@ -17,8 +17,8 @@ judged with those before it taken as done, so a plan can be shown as a whole and
 
 Partitions of the offsets topic are moved like all others. The controller's group is not levelled: other brokers vote in
 it only in the place of those that are to leave (`voters_without`), and when it is to have another number of them
-(`voters_resized`). What this does not do: look at sizes or at load (a partition counts as one), level with a partition
-that is being moved, or decide when to begin (`replica.maintenance.balancer` does).
+(`voters_resized`). What this does not do: measure weights, level with a partition that is being moved, or decide when
+to begin (`replica.maintenance.balancer` does).
 """
 
 from collections import deque
@@ -31,6 +31,7 @@ from typing_extensions import override
 
 from muster_coordinator.controller.image import ClusterImage, Move, Partition
 from muster_coordinator.controller.resizing import Candidates, enlarged, reduced, why_not
+from muster_coordinator.controller.weighing import Decision, Held, Step, Weighing, Weights
 from muster_coordinator.ids import BrokerId
 
 DIFFERENCE_MAX = 1
@@ -146,8 +147,9 @@ class Planner(Iterator[PlannedMove]):
         *,
         connected: Collection[BrokerId] | None = None,
         level: bool = True,
+        weights: Weights | None = None,
     ) -> None:
-        """`connected`: by default those that get replicas."""
+        """`connected`: by default those that get replicas. Without `weights` a partition counts as one."""
         self.stuck: list[str] = []
         """See `Plan`; complete when all moves were taken that somebody has asked for."""
         self._image = image
@@ -171,9 +173,12 @@ class Planner(Iterator[PlannedMove]):
                 busy = partition.moves or not self._has_majority(partition)
                 wanted = topic.replication_wanted or len(partition.voters)
                 self._places.append(_Place(name, topic.topic_id, number, partition, busy, wanted))
+        self.weighing = None if weights is None else Weighing(self._places, self._takers, self._racks, weights)
+        """By the moves so far."""
         asked = (self._emptying(), self._resizing())
         later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
-        self._moves: Iterator[PlannedMove] = chain(*asked, *later)
+        weighed = chain.from_iterable(self.exchanges()) if level else ()
+        self._moves: Iterator[PlannedMove] = chain(*asked, *later, weighed)
 
     @override
     def __next__(self) -> PlannedMove:
@@ -187,7 +192,7 @@ class Planner(Iterator[PlannedMove]):
         if partition.preferred in led:
             led[partition.preferred] += by
 
-    # The five kinds of moves, each with those before it taken as done.
+    # The kinds of moves, each with those before it taken as done.
 
     def _emptying(self) -> Iterator[PlannedMove]:
         for broker in sorted(self._image.brokers):
@@ -264,6 +269,34 @@ class Planner(Iterator[PlannedMove]):
                 self._take(place, preferring(place.now, taker))
                 voters = place.now.voters
                 yield PlannedMove(place.topic, place.topic_id, place.number, voters, reason, copies=False)
+
+    def exchanges(self) -> Iterator[tuple[PlannedMove, ...]]:
+        """What weights ask for, each exchange whole: half of one would leave brokers that are not level by count."""
+        weighing = self.weighing
+        if weighing is None:
+            return
+        for step_of in (weighing.bytes_step, weighing.load_step):
+            while (step := step_of(weighing.held())[1]) is not None:
+                yield tuple(self._exchanged(step))
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Whether the bytes of brokers, and what their leaders write and send, are a reason for an exchange now."""
+        weighing = self.weighing
+        if weighing is None:
+            return ()
+        held = weighing.held()
+        return weighing.bytes_step(held)[0], weighing.load_step(held)[0]
+
+    def held(self) -> tuple[Held, ...]:
+        """What each broker that may get replicas has, and what that weighs."""
+        return () if self.weighing is None else self.weighing.held()
+
+    def _exchanged(self, step: Step) -> Iterator[PlannedMove]:
+        for at, giver, taker in step.changes:
+            place = self._places[at]
+            voters = exchanged(place.now, giver, taker) if step.copies else preferring(place.now, taker)
+            self._take(place, voters)
+            yield PlannedMove(place.topic, place.topic_id, place.number, voters, step.reason, copies=step.copies)
 
     def _cannot_leave(self, place: _Place, broker: BrokerId, why: str) -> None:
         self._tell_stuck(f"{place.topic}-{place.number} stays on broker {broker}: {why}")
@@ -370,6 +403,13 @@ def preferring(partition: Partition, leader: BrokerId) -> tuple[BrokerId, ...]:
     others = [broker for broker in partition.voters if broker != leader]
     orders = ((*others[:at], leader, *others[at:]) for at in range(len(others) + 1))
     return next(order for order in orders if replace(partition, move=Move(order)).preferred == leader)
+
+
+def exchanged(partition: Partition, giver: BrokerId, taker: BrokerId) -> tuple[BrokerId, ...]:
+    """The partition's voters with `taker` in the place of `giver`, also as the preferred leader."""
+    preferred = partition.preferred
+    first = taker if preferred == giver else preferred
+    return (first, *(taker if broker == giver else broker for broker in partition.voters if broker != preferred))
 
 
 def _way(came: Mapping[BrokerId, _HandOver], start: BrokerId, end: BrokerId) -> list[_HandOver]:

@@ -35,6 +35,7 @@ from muster_coordinator.replica.maintenance.membership import Membership
 from muster_coordinator.replica.maintenance.preferred import Preferred
 from muster_coordinator.replica.maintenance.retention import Retention
 from muster_coordinator.replica.maintenance.scrub import Scrub
+from muster_coordinator.replica.maintenance.weights import WeightReports
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind
@@ -108,6 +109,8 @@ class FormedNode:
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
         self.cleaner = Cleaner(loop, disk, host, self.group_manager, self.installs, settings)
+        self.space = DiskSpace(loop, disk, host, settings)
+        self.weights = WeightReports(loop, host, self.group_manager, self.space, settings)
         at_once = settings.moves_at_once
         self.membership = Membership(loop, host, machine, self.client.submit, at_once)
         self.balancer = Balancer(
@@ -118,6 +121,7 @@ class FormedNode:
             at_once,
             settings.balancer_quiet_ms,
             settings.decommission_redirect_ms,
+            self.weights.known,
         )
         confirmed = CurrentImage(loop, self.client, controller, MOVED_AWAY)
         self._moved_away = MovedAway(loop, host, self.group_manager, confirmed.wait)
@@ -125,7 +129,6 @@ class FormedNode:
         controller.watch(self._moved_away.look)
         controller.watch(self.cleaner.moved)
         self._seats = Seats(controller, net, seats_told, notice)
-        self.space = DiskSpace(loop, disk, host, settings)
         self._caught_up = False
         self._registered = False
         self._registration_error = ""
@@ -147,6 +150,7 @@ class FormedNode:
         HandOver(loop, host, self.preferred).start()
         self.membership.start()
         self.balancer.start()
+        self.weights.start()
         self._seats.start()
         self._gossip()
         for peer in peers:
@@ -242,6 +246,8 @@ class FormedNode:
                 self.verifications.received(peer, payload)
             case Kind.VERIFY_RESULT:
                 self.verifications.result(peer, payload)
+            case Kind.WEIGHTS:
+                self.weights.received(peer, payload)
             case _:
                 self.installs.received(peer, kind, payload)
 

@@ -29,7 +29,7 @@ from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, 
 from muster_coordinator.replica.bootstrap.recovery_file import refuse_unfinished
 from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
-from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State
+from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.early_leaders import EarlyLeaders
@@ -434,7 +434,12 @@ class Node:
         if self.formed is None:
             return Planner(image, ())
         balancer = self.formed.balancer
-        return Planner(image, balancer.takers(image), connected=balancer.connected(), level=level)
+        takers, connected = balancer.takers(image), balancer.connected()
+        return Planner(image, takers, connected=connected, level=level, weights=balancer.weights())
+
+    def balancer_weighed(self) -> Weighed:
+        """What this replica knew of weights when it last looked, if it leads the controller's group."""
+        return Weighed() if self.formed is None else self.formed.balancer.weighed
 
     def copies_without_room(self) -> tuple[CopyWithoutRoom, ...]:
         """The groups whose copies to this replica wait for room. O(groups)."""

@@ -69,6 +69,10 @@ class NodeSettings:
     """Partitions of the whole cluster that are moved at a time."""
     balancer_quiet_ms: int
     """How long every broker must have been there before replicas are moved to level brokers; -1: they never are."""
+    balancer_difference_percent: int
+    """Of the mean by which brokers may differ in bytes and rates; -1: only counts are levelled."""
+    balancer_difference_min_bytes: int
+    """Bytes by which they may differ in any case."""
     decommission_redirect_ms: int
     """How long a broker that was emptied tells clients where the others are before it is unregistered."""
     feature_finalize_ms: int

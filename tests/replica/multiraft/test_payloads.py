@@ -18,6 +18,7 @@ from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
+from muster_coordinator.replica.maintenance.weight_payload import decode_weights
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.payloads import (
     Hello,
@@ -251,6 +252,7 @@ DECODERS = {
     Kind.MARKERS_RESULT: transaction_payloads.decode_markers_result,
     Kind.VERIFY: transaction_payloads.decode_verify,
     Kind.VERIFY_RESULT: transaction_payloads.decode_verify_result,
+    Kind.WEIGHTS: decode_weights,
 }
 
 

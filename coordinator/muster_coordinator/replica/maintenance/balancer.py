@@ -10,15 +10,19 @@ clients for `redirect_ms` more, as seen by this leader, with where the others ar
 not connected at once. The moves are wanted state like any other, so a leader that dies leaves nothing behind, and the
 next one plans anew from what the image says then.
 
+Weights are looked at each `WEIGH_MS`. When nothing is to be moved by counts, and nothing is being moved, one exchange
+is begun, whole (ADR 81). The next one waits until it is done, and until the brokers have told what they lead then: a
+partition with a new leader is not known before.
+
 What this does not do: move anything itself (`maintenance.membership` of each group's leader does), or end a move that
 does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from muster_coordinator.controller.balancing import Plan, PlannedMove, plan, voters_resized, voters_without
+from muster_coordinator.controller.balancing import Plan, PlannedMove, Planner, plan, voters_resized, voters_without
 from muster_coordinator.controller.commands import (
     Command,
     CommandResult,
@@ -29,6 +33,7 @@ from muster_coordinator.controller.commands import (
 from muster_coordinator.controller.departures import is_emptied
 from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.controller.weighing import Decision, Held, Weights
 from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_VOTERS_WANTED
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.ports import Loop
@@ -37,6 +42,8 @@ from muster_coordinator.replica.maintenance.membership import Submit
 from muster_coordinator.replica.multiraft.host import Host
 
 LOOK_MS = 1_000
+WEIGH_MS = 10_000
+"""Weights are told as often; each look is O(partitions)."""
 
 
 class State(StrEnum):
@@ -59,6 +66,16 @@ class BalancerStatus(NamedTuple):
     """Partitions that are being moved, whoever asked for it."""
 
 
+class Weighed(NamedTuple):
+    """What this leader knew of weights when it looked last."""
+
+    decisions: tuple[Decision, ...] = ()
+    """Of bytes, and of what leaders write and send; none: it has not looked yet, or another replica leads."""
+    held: tuple[Held, ...] = ()
+    exchanges: int = 0
+    """How many it has begun since its start."""
+
+
 _Seen = tuple[frozenset[BrokerId], frozenset[BrokerId], bool]
 """Who may get replicas, who is connected, and whether brokers may be levelled."""
 
@@ -75,6 +92,7 @@ class Balancer:
         moves_at_once: int,
         quiet_ms: int,
         redirect_ms: int,
+        weights: Callable[[], Weights],
     ) -> None:
         """`quiet_ms` -1: brokers are never levelled."""
         self._loop = loop
@@ -84,6 +102,9 @@ class Balancer:
         self._moves_at_once = moves_at_once
         self._quiet_ms = quiet_ms
         self._redirect_ms = redirect_ms
+        self.weights = weights
+        """What brokers have told of weights, as far as it counts now."""
+        self._weigh_at_ms = 0
         self._emptied_since_ms: dict[BrokerId, int] = {}
         """Brokers that are to leave and hold nothing, and when this leader saw that first."""
         self._whole_since_ms: int | None = None
@@ -96,6 +117,7 @@ class Balancer:
         self._moving: tuple[Mapping[str, Topic], frozenset[tuple[str, int]]] | None = None
         """The partitions that are being moved by these topics."""
         self.status = BalancerStatus(State.ELSEWHERE)
+        self.weighed = Weighed()
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
@@ -109,6 +131,7 @@ class Balancer:
             self._whole_since_ms = None
             self._emptied_since_ms = {}
             self.status = BalancerStatus(State.ELSEWHERE)
+            self.weighed = Weighed(exchanges=self.weighed.exchanges)
             return
         lacks = not_whole(image, self.connected())
         if lacks:
@@ -136,6 +159,7 @@ class Balancer:
         takers, may_level = self.takers(image), not waits
         planned = self._plan_of(image, takers, may_level)
         begun = self._begin(planned, under_way)
+        begun += self._weigh(image, takers, may_begin=may_level and not (planned.moves or under_way))
         no_voter = self._let_others_vote(image, takers)
         left_ms = self._redirects()
         gone = [broker for broker in self._emptied_since_ms if broker not in left_ms]
@@ -165,6 +189,22 @@ class Balancer:
         planned = plan(image, takers, self._moves_at_once, connected=self.connected(), level=may_level)
         self._planned = (image.topics, image.brokers, seen, planned)
         return planned
+
+    def _weigh(self, image: ClusterImage, takers: Collection[BrokerId], *, may_begin: bool) -> int:
+        """Look what brokers hold and lead; how many moves of an exchange were begun. An exchange is one whole: brokers
+        would not be level by count between its halves."""
+        now_ms = self._loop.monotonic_ms()
+        if now_ms < self._weigh_at_ms:
+            return 0
+        self._weigh_at_ms = now_ms + WEIGH_MS
+        planner = Planner(image, takers, connected=self.connected(), weights=self.weights())
+        self.weighed = Weighed(planner.decisions(), planner.held(), self.weighed.exchanges)
+        moves = next(planner.exchanges(), ()) if may_begin else ()
+        if moves:
+            self.weighed = self.weighed._replace(exchanges=self.weighed.exchanges + 1)
+        for move in moves:
+            self._move(move)
+        return len(moves)
 
     def _begin(self, planned: Plan, under_way: Collection[tuple[str, int]]) -> int:
         """Ask for the planned moves that there is room for; how many there were."""

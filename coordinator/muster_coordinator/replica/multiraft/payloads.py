@@ -43,6 +43,8 @@ class Kind(IntEnum):
     MARKERS_RESULT = 16
     VERIFY = 17
     VERIFY_RESULT = 18
+    WEIGHTS = 19
+    """Sent from `MEMBERS_LEVEL` on only, which no replica of an older release has come to (ADR 81)."""
 
 
 _HEAD = struct.Struct(">BB")

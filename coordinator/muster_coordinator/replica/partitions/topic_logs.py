@@ -62,6 +62,8 @@ class LogView:
         self.group: GroupNo = raft.number
         self.raft = raft
         self.state = state
+        self.read_bytes = 0
+        """Bytes that were read from this log since it is open here."""
         self._loop = loop
 
     def term(self) -> int:
@@ -97,6 +99,7 @@ class LogView:
         except Corruption as error:
             self._damaged(self.group, error)
             return ReadResult(Code.KAFKA_STORAGE_ERROR)
+        self.read_bytes += len(records)
         return ReadResult(Code.NONE, records, end, stable, state.log_start, aborted=aborted)
 
     def _committed(self, offset: int, records: bytes, stable: int) -> tuple[bytes, tuple[Aborted, ...]]:
