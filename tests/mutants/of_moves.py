@@ -30,6 +30,21 @@ MOVES_MUTANTS = (
         MOVES + "test_a_partition_moves_with_all_that_was_acknowledged_and_leaves_nothing_behind",
     ),
     one(
+        "r31 a voter promises again before its release is stored",
+        "raft.suspension",
+        "        state.release_told = True\n",
+        "        state.suspended = 0\n",
+        "raft.test_suspension.test_only_its_own_token_releases_it",
+    ),
+    one(
+        "r31 a voter counts again although its release could not be stored",
+        "replica.group_manager",
+        "REMEMBER_RETRY_MS, again)\n                return\n",
+        "REMEMBER_RETRY_MS, again)\n",
+        "replica.multiraft.test_lost_promises."
+        "test_a_voter_counts_when_its_release_is_stored_and_a_power_loss_right_after_finds_it",
+    ),
+    one(
         "ADR 42: a replica that leaves goes on promising",
         "replica.partitions.moved_away",
         "            group.core.suspend()\n            group.suspended = True",

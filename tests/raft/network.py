@@ -213,6 +213,7 @@ class Network:
     def take(self, node: int) -> Ready:
         """One Ready: messages leave, the batch is queued for the disk, committed entries are applied."""
         me = self.nodes[node]
+        me.core.release()  # stored at once
         ready = me.core.ready()
         self.letters += ready.messages
         me.disk.stage(ready.entries)

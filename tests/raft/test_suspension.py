@@ -1,5 +1,7 @@
 """A voter that lost what it had promised counts for nothing until its leader has made good for it (rules 11, 31)."""
 
+import random
+
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import ACKNOWLEDGED_MAX, KNOWS_SUSPENSION, EntryKind, Message, MsgType, Role
 from muster_coordinator.raft.progress import ProgressState
@@ -244,11 +246,53 @@ def test_only_its_own_token_releases_it() -> None:
     token = core.suspended
     known(core, (2, 1), context=token - 1)
     assert core.suspended == token
+    core.release()
+    assert core.suspended == token, "it was not told"
     [answer] = known(core, (2, 1), context=token)
-    assert not core.suspended
+    assert (answer.index, answer.context) == (2, token), "it promises nothing before its release is stored"
+    core.campaign(LATE)
+    assert core.role is Role.FOLLOWER
+    core.release()
+    [answer] = known(core, (2, 1))
     assert (answer.index, answer.context) == (2, 0)
     core.campaign(LATE)
     assert core.role is Role.PRE_CANDIDATE
+
+
+def test_what_is_lost_before_a_release_is_stored_is_a_loss_of_its_own() -> None:
+    """The release was for the loss before: stored or not, it ends nothing now."""
+    core = suspended()
+    core.rand = random.Random(1)  # tokens are drawn
+    first = core.suspended
+    known(core, (2, 1), context=first)
+    core.suspend()
+    assert core.suspended not in (0, first)
+    assert not core.release_told
+    core.release()
+    assert core.suspended
+    second = core.suspended
+    known(core, (2, 1), context=first)
+    core.release()
+    assert core.suspended == second
+
+
+def test_a_leader_goes_on_telling_the_release_until_it_is_acted_on() -> None:
+    """A disk may take long: what it acknowledges meanwhile counts for nothing."""
+    leader = make_leader()
+    barrier = lost(leader)
+    settle(leader)
+    acknowledge(leader, 3)
+    holds(leader, 2, barrier)
+    for _ in range(3):
+        assert releases(settle(leader))
+        leader.propose(NOW, ((EntryKind.NORMAL, b"x"),))
+        settle(leader)
+        holds(leader, 2, leader.last_index)
+        assert leader.commit < leader.last_index
+        acknowledge(leader, 3)
+        leader.heartbeat_rejected(NOW, 2, leader.term)
+    acknowledge(leader, 2)
+    assert not leader.progresses[2].suspended
 
 
 def test_another_loss_in_the_same_term_makes_another_barrier() -> None:

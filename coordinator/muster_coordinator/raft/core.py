@@ -175,6 +175,10 @@ class RaftCore(RaftState):
         """A start found that promises of this voter are lost: it stands aside until its leader has made good for it."""
         suspension.suspend(self)
 
+    def release(self) -> None:
+        """It is stored that the voter whose release was told (`release_told`) is suspended no more."""
+        suspension.release(self)
+
     @property
     def wants_heartbeats(self) -> bool:
         """Is `heartbeat_ok` of single peers of use now (reads wait, or somebody is not level), beyond `contact`?"""

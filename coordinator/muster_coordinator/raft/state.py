@@ -73,6 +73,7 @@ class RaftState:
         "quorum_since_ms",
         "rand",
         "reads",
+        "release_told",
         "resigns",
         "role",
         "round",
@@ -124,6 +125,8 @@ class RaftState:
         """True while others should rather lead: this voter campaigns later than they, but it does."""
         self.suspended = 0
         """The token under which this voter, which lost something it had promised, stands aside; 0 while it does not."""
+        self.release_told = False
+        """Its leader has made good for what it lost, and that is not stored yet."""
         self.told_in_term = 0
         """The term whose leader said that it knows of suspended voters."""
         self.term = hard_state.term

@@ -15,6 +15,9 @@ a quorum without it, and held by it. That is enough:
 * What the voter had acknowledged came from leaders of this term or earlier ones, since no leader of a later term was
   elected before. So all of it that was or may yet be committed lies before the barrier, and the voter holds it again.
 
+A voter that hears of its release promises nothing before the release is stored (`release`). Else all voters of a group,
+each released and counted, could lose their power at once and begin suspended: nobody could release them.
+
 A suspended voter may restart before its loss is written down, and not know of it any more: it answers without its
 token. The leader then claims to have been acknowledged more than any log holds, and the voter suspends itself under a
 new one. To a voter that is suspended still (the answer was one from before its loss) that says nothing new.
@@ -37,10 +40,18 @@ _TOKEN_MAX = 1 << 62
 
 def suspend(state: RaftState) -> None:
     """From now on, under a token of its own: a later loss is told from this one. What was promised and has not left
-    yet is not promised any more."""
-    if not state.suspended:
+    yet is not promised any more. A release that is not stored yet was for the loss before, and comes to nothing."""
+    if not state.suspended or state.release_told:
         state.suspended = state.rand.randrange(KNOWS_SUSPENSION + 1, _TOKEN_MAX)
+        state.release_told = False
         state.after_persist.clear()
+
+
+def release(state: RaftState) -> None:
+    """It is stored that this voter is suspended no more: it promises again, if that is what its leader said last."""
+    if state.release_told:
+        state.suspended = 0
+        state.release_told = False
 
 
 def may_answer(state: RaftState, message: Message) -> bool:
@@ -52,7 +63,7 @@ def may_answer(state: RaftState, message: Message) -> bool:
         suspend(state)
     state.told_in_term = state.term if message.context else 0
     if state.suspended and message.context == state.suspended:
-        state.suspended = 0
+        state.release_told = True
     return may_acknowledge(state)
 
 

@@ -161,6 +161,7 @@ class GroupManager:
         host.stopped = self._stopped
         host.unreadable = self._unreadable
         host.suspension = self._suspension
+        host.release = self._release
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
@@ -681,7 +682,30 @@ class GroupManager:
         if not self._was_moved(group.number):
             self._notice(NOT_SUSPENDED, {"group": group.number}, None)
         group.tell(VOTER_RELEASED)
-        self._remember(group)
+
+    def _release(self, group: RaftGroup) -> None:
+        """The leader of a suspended voter has made good for it: store that, and only then let it promise anything."""
+
+        def done(result: BaseException | None) -> None:
+            if isinstance(result, OSError):
+                self._loop.call_at(self._loop.monotonic_ms() + REMEMBER_RETRY_MS, again)
+                return
+            if isinstance(result, BaseException):
+                self._host.fatal(result)
+                return
+            group.releasing = False
+            if self._host.groups.get(group.number) is not group:
+                return  # it was removed; what is to be remembered of it was submitted later
+            group.core.release()
+            if group.core.suspended:
+                self._remember(group)  # it has lost more since, or stands aside
+            self._host.touch(group)
+
+        def again() -> None:
+            group.releasing = False
+            self._host.touch(group)
+
+        self._loop.submit("transfer", group.wal_writer.wal.suspend(group.number, False), done)
 
     def _know_all(self) -> None:
         """End the state "may lack groups" of a damaged WAL: the controller group has caught up, so every group that

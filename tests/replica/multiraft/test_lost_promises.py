@@ -1,10 +1,16 @@
 """Damage of a WAL takes back what was promised: the voter stands aside until its leader has made good for it."""
 
+import errno
+from collections.abc import Callable
+
+import pytest
 from muster_coordinator.errors import Code
+from muster_coordinator.events import VOTER_RELEASED
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.node import Node
+from muster_coordinator.storage.wal import Wal
 
-from tests.replica.cluster import SimCluster
+from tests.replica.cluster import SimCluster, commit_request
 from tests.replica.snapshots.test_damaged_groups import listening
 from tests.replica.snapshots.test_recovery import commit_many
 from tests.sim.disk import SimDisk
@@ -48,6 +54,52 @@ def test_a_follower_without_its_last_acknowledged_entry_is_made_whole_and_counts
     cluster.world.run_until("told", lambda: any("not suspended any more" in one for one in told), 1_000)
     cluster.kill(third)
     assert cluster.commit(cluster.wait_leader(1), 0, "after", 7) == Code.NONE
+    cluster.restart(third)
+    cluster.converge()
+
+
+def test_a_voter_counts_when_its_release_is_stored_and_a_power_loss_right_after_finds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If it counted before, all voters of a group, each released, could lose their power and begin suspended: nobody
+    could release them. Here the release cannot be stored for a while."""
+    cluster = SimCluster(World(64))
+    cluster.start()
+    commit_many(cluster, 0, 0, 30)
+    leader = cluster.wait_leader(1)
+    follower, third = (broker for broker in cluster.brokers if broker != leader)
+    cluster.world.run_for(500)
+    cluster.kill(follower)
+    last_entry_flipped(cluster.disks[follower], b"group-29")
+    listening(cluster)
+    held = cluster.restart(follower).host.groups[GROUP]
+    wal, stored, tries, fails = held.wal_writer.wal, Wal.suspend, 0, True
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "the disk does not answer")
+
+    def suspend(self: Wal, group: GroupNo, suspended: bool) -> Callable[[], None]:
+        nonlocal tries
+        job = stored(self, group, suspended)
+        if self is not wal or group != GROUP or suspended:
+            return job
+        tries += 1
+        return fail if fails else job
+
+    monkeypatch.setattr(Wal, "suspend", suspend)
+    cluster.world.run_until("released for the first time", lambda: tries, 10_000)
+    cluster.kill(third)
+    answers = cluster.ask_later(leader, 0, commit_request("after", 7))
+    cluster.world.run_until("tried again", lambda: tries > 1, 10_000)
+    assert held.core.suspended
+    assert not answers, "it does not count"
+    assert GROUP not in [told["raft_group"] for told in cluster.told(VOTER_RELEASED)]
+    fails = False
+    cluster.world.run_until("released", lambda: not held.core.suspended, 10_000)
+    cluster.kill(follower)
+    node = cluster.restart(follower)
+    assert GROUP not in suspended(node)
+    assert cluster.commit(cluster.wait_leader(1, ms=30_000), 0, "after", 7) == Code.NONE
     cluster.restart(third)
     cluster.converge()
 

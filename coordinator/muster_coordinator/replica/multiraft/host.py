@@ -114,6 +114,8 @@ class Host:
         self.tell: Tell = untold
         self.suspension: Callable[[RaftGroup], None] = _ignore
         """Called with a group whose core was suspended or released (`raft.suspension`)."""
+        self.release: Callable[[RaftGroup], None] = _ignore
+        """Called with a group whose core was told its release, which is to be stored before the core acts on it."""
         self.throttle = Throttle(broker)
         self.turns = 0
         self.refused_busy = 0
@@ -330,6 +332,9 @@ class Host:
         if bool(core.suspended) is not group.suspended:
             group.suspended = not group.suspended
             self.suspension(group)
+        if core.release_told and not group.releasing:
+            group.releasing = True
+            self.release(group)
         if core.has_ready():
             ready = core.ready()
             for message in ready.messages:

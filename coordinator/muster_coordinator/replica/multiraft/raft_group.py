@@ -179,6 +179,7 @@ class RaftGroup:
         "name",
         "number",
         "ready_term",
+        "releasing",
         "skips",
         "stopped_at",
         "suspended",
@@ -215,6 +216,8 @@ class RaftGroup:
         """Nothing is applied: the disk has no space for the segments."""
         self.lacks_room = ""
         """Why the copy of the group to this replica waits for room on the disk; "" while it does not."""
+        self.releasing = False
+        """It is being stored that the group is suspended no more."""
         self.suspended = bool(core.suspended)
         """Whether the core is suspended (`raft.suspension`), as last reported to `Host.suspension`."""
         self.skips = Skips(core.log)

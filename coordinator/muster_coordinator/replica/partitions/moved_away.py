@@ -20,6 +20,7 @@ from muster_coordinator.events import REPLICA_REMOVED, Event
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.storage.contract import WalStore
 
 RETRY_MS = 1_000
@@ -79,7 +80,7 @@ class MovedAway:
 
     def _stand_aside(self, number: GroupNo) -> None:
         group = self._host.groups.get(number)
-        if group is not None and not group.suspended:
+        if group is not None and not stands_aside(group):
             group.step_down()  # a leader that the log has let go leads no more, unless it has not heard of that
             group.core.suspend()
             group.suspended = True  # as wanted: the host reports a loss otherwise
@@ -110,6 +111,10 @@ class MovedAway:
             self._later(numbers)
         else:
             for number in numbers:
+                group = self._host.groups.get(number)
+                if group is not None and not stands_aside(group):
+                    self._later([number])  # a leader that had it as a member released it meanwhile
+                    continue
                 self._under_way.discard(number)
                 if self._groups.leaves(number):
                     self._drop(number)
@@ -130,3 +135,8 @@ class MovedAway:
             self.look()
 
         self._loop.call_at(self._loop.monotonic_ms() + RETRY_MS, again)
+
+
+def stands_aside(group: RaftGroup) -> bool:
+    """Is it suspended, and not about to be released? A release that is told is given up when it is suspended anew."""
+    return bool(group.core.suspended) and not group.core.release_told
