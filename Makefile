@@ -15,6 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes quotas closing transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven quotas closing transactions lake soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -29,6 +30,7 @@ help:
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
+	@echo "make seven      four brokers join three with 150 partitions, and leave again, under real clients"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
@@ -108,6 +110,10 @@ faults: setup
 # Brokers come and go, folders are replaced, whoever carries out a step of a move is killed; `make test` has a short form.
 changes: setup
 	MUSTER_CHANGES=whole $(PYTEST) tests/faults/test_changes.py -s
+
+# Four brokers join three that have 50 offsets partitions and 100 of topics, and leave again, under real clients.
+seven: setup
+	MUSTER_SEVEN=whole $(PYTEST) tests/faults/test_seven_brokers.py -s
 
 # Copiers in transactions, 20 kills and more, until one hit each moment of an end; `make test` has a short form.
 transactions: setup

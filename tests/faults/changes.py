@@ -63,6 +63,7 @@ class Form(NamedTuple):
     """How many founders."""
     pause_s_max: float
     """For how long no group may pause."""
+    level_timeout_s: int = LEVEL_TIMEOUT_S
 
 
 class Pause(NamedTuple):
@@ -142,7 +143,7 @@ class _Run:
             self.cluster.start_replica(broker, wait_ready=broker in self.brokers)
             logs = self._logs()
             command(self.cluster, "balance", "--resume")
-        wait_until("all is where it is to be", done, LEVEL_TIMEOUT_S, every=0.5)
+        wait_until("all is where it is to be", done, self.form.level_timeout_s, every=0.5)
 
     def _logs(self) -> Logs:
         return Logs([self.cluster.output, *sorted(self.cluster.folder.glob("replica-*/server.log"))])
