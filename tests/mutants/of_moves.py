@@ -38,7 +38,7 @@ MOVES_MUTANTS = (
     ),
     one(
         "r31 a voter counts again although its release could not be stored",
-        "replica.group_manager",
+        "replica.partitions.suspensions",
         "REMEMBER_RETRY_MS, again)\n                return\n",
         "REMEMBER_RETRY_MS, again)\n",
         "replica.multiraft.test_lost_promises."

@@ -11,7 +11,7 @@ from muster_coordinator.controller.image import Partition, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
-from muster_coordinator.replica.group_manager import NOT_SUSPENDED, SUSPENDED
+from muster_coordinator.replica.partitions.suspensions import NOT_SUSPENDED, SUSPENDED
 
 from tests.replica.cluster import SimCluster
 from tests.replica.serving_cluster import GROUPS, formed

@@ -22,15 +22,14 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.limits import KIB
 from muster_coordinator.replica.group_manager import (
-    NOT_SUSPENDED,
     OLDER_STATE,
     STATE_AGAIN,
-    SUSPENDED,
     WAL_DAMAGED,
     WITHOUT_STATE,
 )
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.partitions.surface import partition_of
+from muster_coordinator.replica.partitions.suspensions import NOT_SUSPENDED, SUSPENDED
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots import damage, repair
 from muster_coordinator.replica.snapshots.install import GIVEN_UP, NOT_AS_WRITTEN

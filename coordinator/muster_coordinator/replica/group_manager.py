@@ -22,7 +22,6 @@ from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.controller.topics import rotated
 from muster_coordinator.errors import Corruption, DiskFull
-from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.groups.stats import ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo, MemberNo, member_no
@@ -39,6 +38,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.suspensions import Suspensions
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
 from muster_coordinator.replica.partitions.topic_making import TopicMaking
 from muster_coordinator.replica.partitions.transaction_groups import TransactionGroup, TransactionServices
@@ -69,12 +69,6 @@ WITHOUT_STATE = (
 )
 STATE_AGAIN = "a group has its state again"
 WAL_DAMAGED = "bytes of the WAL are not what was written: groups that may have lost a promise there are suspended"
-SUSPENDED = (
-    "a group is suspended here: its WAL may lack votes or entries that it has promised, so it neither votes nor counts "
-    "for the quorum until its leader has restored them; if no leader can, restore the WAL from a backup"
-)
-NOT_SUSPENDED = "a group is not suspended any more"
-REMEMBER_RETRY_MS = 1_000
 PROOF_MS = 1_000
 """How often idle WALs are checked for a last sync whose proof is not durable yet."""
 WRITE_OUT_MS = 100
@@ -160,8 +154,7 @@ class GroupManager:
         self._offsets_writer, self.topics_writer = self._open_wals()
         host.stopped = self._stopped
         host.unreadable = self._unreadable
-        host.suspension = self._suspension
-        host.release = self._release
+        self._suspensions = Suspensions(loop, host, notice, self._was_moved)
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
@@ -219,7 +212,7 @@ class GroupManager:
         """From now on the group is checkpointed, and healed if its state or its promises are damaged."""
         self.checkpoints.add(group, machine, state)
         if group.suspended and (group.wal_writer in self._damaged or not self._was_moved(group.number)):
-            self._suspended(group, "its WAL does not hold all that was synced")
+            self._suspensions.found(group, "its WAL does not hold all that was synced")
         if group.trouble:
             self._without_state(group, self._maker.interrupted(group.number))
             return
@@ -674,39 +667,6 @@ class GroupManager:
         """The WAL cannot carry an entry of the group. If the entry is applied, the next checkpoint covers it."""
         self._notice(WAL_UNREADABLE, {"group": number, "damage": str(error)}, None)
 
-    def _suspension(self, group: RaftGroup) -> None:
-        """The group's core was suspended because its leader knows of lost entries, or was released."""
-        if group.suspended:
-            self._suspended(group, "its leader knows of entries that are gone")
-            return
-        if not self._was_moved(group.number):
-            self._notice(NOT_SUSPENDED, {"group": group.number}, None)
-        group.tell(VOTER_RELEASED)
-
-    def _release(self, group: RaftGroup) -> None:
-        """The leader of a suspended voter has made good for it: store that, and only then let it promise anything."""
-
-        def done(result: BaseException | None) -> None:
-            if isinstance(result, OSError):
-                self._loop.call_at(self._loop.monotonic_ms() + REMEMBER_RETRY_MS, again)
-                return
-            if isinstance(result, BaseException):
-                self._host.fatal(result)
-                return
-            group.releasing = False
-            if self._host.groups.get(group.number) is not group:
-                return  # it was removed; what is to be remembered of it was submitted later
-            group.core.release()
-            if group.core.suspended:
-                self._remember(group)  # it has lost more since, or stands aside
-            self._host.touch(group)
-
-        def again() -> None:
-            group.releasing = False
-            self._host.touch(group)
-
-        self._loop.submit("transfer", group.wal_writer.wal.suspend(group.number, False), done)
-
     def _know_all(self) -> None:
         """End the state "may lack groups" of a damaged WAL: the controller group has caught up, so every group that
         existed is known and made, and none is suspended any more. While a WAL may lack groups, each new group starts
@@ -719,22 +679,6 @@ class GroupManager:
                 one.suspended and one.wal_writer is wal_writer for one in self._host.groups.values()
             ):
                 self._loop.submit("transfer", wal_writer.wal.all_known(), lambda _: None)
-
-    def _suspended(self, group: RaftGroup, why: str) -> None:
-        self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
-        group.tell(VOTER_SUSPENDED, reason=why)
-        self._remember(group)
-
-    def _remember(self, group: RaftGroup) -> None:
-        """Store whether the group is suspended, so that a restart finds it; retried for as long as the disk fails."""
-
-        def done(result: BaseException | None) -> None:
-            if isinstance(result, OSError):
-                self._loop.call_at(self._loop.monotonic_ms() + REMEMBER_RETRY_MS, lambda: self._remember(group))
-            elif isinstance(result, BaseException):
-                self._host.fatal(result)
-
-        self._loop.submit("transfer", group.wal_writer.wal.suspend(group.number, group.suspended), done)
 
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
         """An entry of this group cannot be applied here; the state may hold a part of it."""
