@@ -103,6 +103,16 @@ class Step(NamedTuple):
     reason: str
 
 
+class _Measure(NamedTuple):
+    """What is levelled."""
+
+    unit: str
+    least: int
+    """By so much brokers may differ in any case."""
+    weight_of: Callable[[Weight], int | None]
+    copies: bool
+
+
 class Weighing:
     """Over the partitions of one plan, as they are by the moves so far. Each question takes O(partitions)."""
 
@@ -161,7 +171,7 @@ class Weighing:
         return self._step(held, sums, _Measure("bytes a second", RATE_DIFFERENCE_MIN, _rate, copies=False))
 
     def _step(
-        self, held: Sequence[Held], sums: Mapping[BrokerId, int | None], measure: "_Measure"
+        self, held: Sequence[Held], sums: Mapping[BrokerId, int | None], measure: _Measure
     ) -> tuple[Decision, Step | None]:
         unit = measure.unit
         if self._weights.percent < 0:
@@ -220,7 +230,7 @@ class Weighing:
             taker_room=room.get(taker.broker, 0),
         )
 
-    def _pieces(self, places: Iterable[int], giver: BrokerId, taker: BrokerId, measure: "_Measure") -> list[Piece]:
+    def _pieces(self, places: Iterable[int], giver: BrokerId, taker: BrokerId, measure: _Measure) -> list[Piece]:
         """What `giver` could give to `taker`, of these places of its."""
         found = []
         for at in places:
@@ -240,16 +250,6 @@ class Weighing:
         before = {self._racks.get(broker, "") for broker in partition.voters}
         others = {self._racks.get(broker, "") for broker in partition.voters if broker != giver}
         return len(others | {self._racks.get(taker, "")}) >= len(before)
-
-
-class _Measure(NamedTuple):
-    """What is levelled."""
-
-    unit: str
-    least: int
-    """By so much brokers may differ in any case."""
-    weight_of: Callable[[Weight], int | None]
-    copies: bool
 
 
 def _changes(found: Exchange, giver: BrokerId, taker: BrokerId) -> tuple[Change, ...]:

@@ -113,9 +113,8 @@ class Host:
         """Called once for each group with an entry that the WAL should carry to its end and cannot read back."""
         self.tell: Tell = untold
         self.suspension: Callable[[RaftGroup], None] = _ignore
-        """Called with a group whose core was suspended or released (`raft.suspension`)."""
         self.release: Callable[[RaftGroup], None] = _ignore
-        """Called with a group whose core was told its release, which is to be stored before the core acts on it."""
+        """Called with a group whose core was suspended or released; which was told its release (`raft.suspension`)."""
         self.throttle = Throttle(broker)
         self.turns = 0
         self.refused_busy = 0
