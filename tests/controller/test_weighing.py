@@ -201,7 +201,7 @@ def test_one_partition_with_half_of_everything_stays_and_the_others_are_levelled
 
 def test_racks_decide_who_may_exchange() -> None:
     """Replicas in each of three racks: between racks nothing may go, within one it may."""
-    image = image_of(["a", "b", "c", "b", "c", "a"], [(0, 1, 2), (0, 1, 2), (3, 4, 5), (3, 4, 5)])
+    image = image_of(["a", "b", "c", "c", "b", "a"], [(0, 1, 2), (0, 1, 2), (5, 3, 4), (5, 3, 4)])
     weights = weights_of(image, [100, 100, 10, 10])
     found = exchanges(image, weights)
     assert len(found) == 3
