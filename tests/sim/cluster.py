@@ -373,9 +373,13 @@ class Replica:
             self._folder, self._member = node.identity.replica_uuid, node.host.member
 
     def _disk_effect(self, operation: str, path: str, size: int) -> None:
-        before_disk_operation()
+        life = self.life
+        if life is not None and life.loop.slice_us is not None:
+            before_disk_operation()
         if operation != "pread":
-            self.cluster.trace(f"disk {self.broker} {operation} {path} {size}", b"")
+            tracer = self.cluster.world.tracer
+            if tracer is not None:
+                tracer(f"disk {self.broker} {operation} {path} {size}", b"")
             self.boundary()
 
 

@@ -91,13 +91,14 @@ class SimFile:
     def pwrite(self, offset: int, parts: Sequence[bytes | bytearray | memoryview]) -> int:
         self._usable()
         data = b"".join(parts)
-        growth = max(0, offset + len(data) - len(self._inode.seen))
-        self._disk.effect("pwrite", self._path, len(data), growth=growth)
-        _put(self._inode.seen, offset, data)
-        self._inode.changes += 1
-        self._inode.pending.append((offset, data))
+        inode, size = self._inode, len(data)
+        growth = offset + size - len(inode.seen)
+        self._disk.effect("pwrite", self._path, size, growth=max(0, growth))
+        _put(inode.seen, offset, data)
+        inode.changes += 1
+        inode.pending.append((offset, data))
         self._disk.power()
-        return len(data)
+        return size
 
     def truncate(self, size: int) -> None:
         self._usable()
@@ -113,18 +114,23 @@ class SimFile:
 
     def sync(self) -> None:
         self._usable()
+        durable, pending = self._inode.durable, self._inode.pending
+        size = 0
+        for _, data in pending:
+            if data is not None:
+                size += len(data)
         try:
-            self._disk.effect("sync", self._path, sum(len(data or b"") for _, data in self._inode.pending))
+            self._disk.effect("sync", self._path, size)
         except OSError:
             # The pages are clean now and their bytes were never written: `seen` keeps them until the machine goes off.
-            self._inode.pending.clear()
+            pending.clear()
             raise
-        for position, data in self._inode.pending:
+        for position, data in pending:
             if data is None:
-                _resize(self._inode.durable, position)
+                _resize(durable, position)
             else:
-                _put(self._inode.durable, position, data)
-        self._inode.pending.clear()
+                _put(durable, position, data)
+        pending.clear()
         self._disk.syncs += 1
         self._disk.power()
 
@@ -196,10 +202,14 @@ class SimDisk:
             self._name(self._durable_names, path, inode)
         self._pending.clear()
 
-    def durable_copy(self) -> "SimDisk":
-        """Another disk that holds only what is certain to survive a power loss at this instant."""
+    def durable_copy(self, folder: str = "") -> "SimDisk":
+        """Another disk that holds only what is certain to survive a power loss at this instant; of `folder` alone, if
+        that is all that is looked at."""
         copy = SimDisk()
+        prefix = f"{folder}/" if folder else ""
         for name, inode in self._durable_names.items():
+            if not name.startswith(prefix):
+                continue
             kept = _Inode(next(copy._numbers))
             kept.durable = bytearray(inode.durable)
             kept.seen = bytearray(inode.durable)
@@ -313,16 +323,21 @@ class SimDisk:
     def effect(self, operation: str, path: str, size: int, *, growth: int = 0, changes: bool = True) -> None:
         """Called before an operation happens: raises what is to go wrong."""
         if changes:
-            self.power()
+            if self._off_at is not None:
+                self.power()
             self.effects += 1
         if self.cost is not None:
             self.cost(operation, path, size)
+        if self._failures:
+            self._fail(operation, path)
+        if growth and self.capacity_bytes is not None and self._used() + growth > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, "no space", path)
+
+    def _fail(self, operation: str, path: str) -> None:
         for at, (wanted, fragment, error) in enumerate(self._failures):
             if wanted == operation and fragment in path:
                 del self._failures[at]
                 raise OSError(error, "injected", path)
-        if growth and self.capacity_bytes is not None and self._used() + growth > self.capacity_bytes:
-            raise OSError(errno.ENOSPC, "no space", path)
 
     def power(self) -> None:
         """Off when it is time."""

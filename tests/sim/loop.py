@@ -10,7 +10,8 @@ import random
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from functools import partial
+from heapq import heappop, heappush, heappushpop
 from typing import Any, TypeVar
 
 from tests.sim.slices import SlicedJob
@@ -45,6 +46,10 @@ class Latency:
     high_us: int = 400
 
 
+_Event = tuple[int, float, int, Callable[[], None]]
+"""(instant, drawn order at that instant, number, what happens)"""
+
+
 class World:
     """The clock in microseconds, the queue, and the randomness of everything that is not the product's own."""
 
@@ -53,18 +58,42 @@ class World:
         self.rand = random.Random(seed)
         self.tracer: Callable[[str, bytes], None] | None = None
         """Called as tracer(what, bytes) by everything that happens; the hash of it all is a run's identity."""
-        self._heap: list[tuple[int, float, int, Callable[[], None]]] = []
+        self._heap: list[_Event] = []
+        self._next: _Event | None = None
+        """An event of this instant that is not in the heap: nearly always it is the next one anyway."""
         self._count = 0
+        self._tie = self.rand.random
+        self._bits = self.rand.getrandbits
         self.steps = 0
 
     def at(self, when_us: int, call: Callable[[], None], *, order: float | None = None) -> None:
         """Run `call` at `when_us`; ties are broken by a drawn number, or by `order`."""
         self._count = count = self._count + 1
-        tie = self.rand.random() if order is None else order
-        heappush(self._heap, (max(self.now_us, when_us), tie, count, call))
+        if when_us < self.now_us:
+            when_us = self.now_us
+        heappush(self._heap, (when_us, self._tie() if order is None else order, count, call))
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run `call` at this instant, when its turn comes: as `at`, for the commonest of all events."""
+        self._count = count = self._count + 1
+        event = (self.now_us, self._tie(), count, call)
+        if self._next is None:
+            self._next = event
+        else:
+            heappush(self._heap, event)
+
+    def between(self, low: int, high: int) -> int:
+        """What `rand.randint(low, high)` gives and draws, at a third of its cost: one for every message and job."""
+        width = high - low + 1
+        bits = width.bit_length()
+        drawn = self._bits(bits)
+        while drawn >= width:
+            drawn = self._bits(bits)
+        return low + drawn
 
     def step(self) -> bool:
         """Run one event. False when nothing is left."""
+        self._settle()
         if not self._heap:
             return False
         when, _, _, call = heappop(self._heap)
@@ -73,16 +102,32 @@ class World:
         call()
         return True
 
+    def _settle(self) -> None:
+        """Every event is in the heap."""
+        event, self._next = self._next, None
+        if event is not None:
+            heappush(self._heap, event)
+
     def run_for(self, ms: float) -> None:
         """Let `ms` of virtual time pass."""
         until = self.now_us + int(ms * 1000)
         enough = self.steps + STEPS_MIN + int(ms * STEPS_PER_MS_MAX)
         heap = self._heap
-        while heap and heap[0][0] <= until:
-            when, _, _, call = heappop(heap)
-            self.now_us = when  # as `step`; nothing is queued for the past
+        while True:
+            event = self._next
+            if event is not None:
+                self._next = None
+                event = heappushpop(heap, event)
+            elif heap:
+                event = heappop(heap)
+            else:
+                break
+            if event[0] > until:
+                heappush(heap, event)
+                break
+            self.now_us = event[0]  # as `step`; nothing is queued for the past
             self.steps += 1
-            call()
+            event[3]()
             assert self.steps < enough, f"something turns in circles at {self.now_us} us"
         self.now_us = until
 
@@ -93,6 +138,7 @@ class World:
             found = check()
             if found:
                 return found
+            self._settle()
             if not self._heap or self._heap[0][0] > until:
                 raise AssertionError(f"not within {ms} ms of virtual time: {what}")
             self.step()
@@ -184,8 +230,9 @@ class SimLoop:
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self._soon.append(call)
-        if not self._running:
-            self._wake()
+        if not self._running and self.alive and not self.paused:  # as `_wake`
+            self._running = True
+            self.world.soon(self._turn)
 
     def call_at(self, monotonic_ms: int, call: Callable[[], None]) -> SimTimer:
         timer = SimTimer(call)
@@ -193,7 +240,7 @@ class SimLoop:
         def fire() -> None:
             if timer.call is None:
                 return
-            if self.monotonic_ms() < monotonic_ms and self.alive:
+            if self.alive and self.monotonic_ms() < monotonic_ms:
                 self.world.at(self._world_us(monotonic_ms * 1000) + 1, fire)  # the clock runs slower than it did
                 return
             call, timer.call = timer.call, None
@@ -203,9 +250,12 @@ class SimLoop:
         return timer
 
     def submit(self, queue: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        state = self._queues.setdefault(queue, _IoQueue())
+        state = self._queues.get(queue)
+        if state is None:
+            state = self._queues[queue] = _IoQueue()
         state.jobs.append((job, done))
-        self._next_job(queue, state)
+        if not state.busy:
+            self._next_job(queue, state)
 
     def submit_paced(self, queue: str, steps: Generator[None, None, Any], done: Callable[[Any], None]) -> None:
         self.submit(queue, lambda: finish(steps), done)
@@ -232,8 +282,9 @@ class SimLoop:
         state.busy = True
         job, done = state.jobs.popleft()
         latency = self.latency.get(queue, self.default_latency)
-        wait_us = self.world.rand.randint(latency.low_us, latency.high_us)
-        self.world.at(self.world.now_us + wait_us, lambda: self._run_job(queue, state, job, done))
+        world = self.world
+        wait_us = world.between(latency.low_us, latency.high_us)
+        world.at(world.now_us + wait_us, partial(self._run_job, queue, state, job, done))
 
     def _run_job(self, queue: str, state: _IoQueue, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         if not self.alive:
@@ -259,8 +310,9 @@ class SimLoop:
 
     def _completed(self, queue: str, state: _IoQueue, result: Any, done: Callable[[Any], None]) -> None:
         state.busy = False
-        self.call_soon(lambda: done(result))
-        self._next_job(queue, state)
+        self.call_soon(partial(done, result))
+        if state.jobs:
+            self._next_job(queue, state)
 
     def _slice(self, queue: str, state: _IoQueue, job: SlicedJob, done: Callable[[Any], None]) -> None:
         """The next piece of a job, up to its next disk operation."""
@@ -268,8 +320,8 @@ class SimLoop:
             return
         if not job.step():
             assert self.slice_us is not None
-            wait_us = self.world.rand.randint(*self.slice_us)
-            self.world.at(self.world.now_us + wait_us, lambda: self._slice(queue, state, job, done))
+            wait_us = self.world.between(*self.slice_us)
+            self.world.at(self.world.now_us + wait_us, partial(self._slice, queue, state, job, done))
             return
         self._sliced.remove(job)
         if job.error is None or isinstance(job.error, Exception):
@@ -282,7 +334,7 @@ class SimLoop:
     def _wake(self) -> None:
         if not self._running and self.alive and not self.paused:
             self._running = True
-            self.world.at(self.world.now_us, self._turn)
+            self.world.soon(self._turn)
 
     def _turn(self) -> None:
         """Run the calls that are queued now; what they queue runs in the next turn."""
@@ -290,15 +342,17 @@ class SimLoop:
         if self.paused:
             return
         soon = self._soon
+        left = len(soon)
         try:
-            for _ in range(len(soon)):
-                if not self.alive:
-                    return
+            while left and self.alive:
+                left -= 1
                 soon.popleft()()
+            if not self.alive:
+                return
         except BaseException as error:
             if self._escaped is None:
                 raise
             self._escaped(error)
             return
-        if soon:
+        if soon and not self._running:
             self._wake()

@@ -141,7 +141,7 @@ class SimNet:
                 self._dial(broker, other)
 
     def _dial(self, a: int, b: int) -> None:
-        wait = self.world.rand.randint(*self.dial_us)
+        wait = self.world.between(*self.dial_us)
         self.world.at(self.world.now_us + wait, lambda: self._connect(a, b))
 
     def _connect(self, a: int, b: int) -> None:
@@ -177,7 +177,9 @@ class SimNet:
         link = self._link(sender.broker, receiver)
         if not link.up or self._ports.get(sender.broker) is not sender:
             return False
-        if (self.refusal and self.world.rand.random() < self.refusal) or self._is_full(sender, channel, link):
+        if (self.refusal and self.world.rand.random() < self.refusal) or (
+            self.bytes_per_ms is not None and self._is_full(sender, channel, link)
+        ):
             self.refused_messages += 1
             return False
         if self.boundary is not None:
@@ -188,32 +190,33 @@ class SimNet:
         return True
 
     def _leave(self, sender: "SimPort", receiver: int, channel: int, payload: bytes, link: _Link) -> None:
+        world, broker = self.world, sender.broker
         self.sent_messages += 1
         self.sent_bytes += len(payload)
-        if self.world.tracer is not None:
-            self.world.tracer(f"peer {sender.broker} {receiver} {channel}", payload)
+        if world.tracer is not None:
+            world.tracer(f"peer {broker} {receiver} {channel}", payload)
         if self.watch is not None:
-            self.watch(sender.broker, receiver, channel, payload)
-        if (sender.broker, receiver) in self._cut or (self.loss and self.world.rand.random() < self.loss):
+            self.watch(broker, receiver, channel, payload)
+        if (self._cut and (broker, receiver) in self._cut) or (self.loss and world.rand.random() < self.loss):
             return
-        gray = self.gray.get((sender.broker, receiver))
-        if gray is not None and gray.loses(self.world.rand):
+        gray = self.gray.get((broker, receiver)) if self.gray else None
+        if gray is not None and gray.loses(world.rand):
             return
         delay_us = self.delay_us if gray is None else gray.delay_us or self.delay_us
-        key = (sender.broker, channel)
-        arrival = self._gone_us(sender.broker, channel, len(payload), link) + self.world.rand.randint(*delay_us)
-        arrival = max(arrival, link.arrival_us.get(key, 0) + 1)
+        gone_us = world.now_us if self.bytes_per_ms is None else self._gone_us(broker, channel, len(payload), link)
+        key = (broker, channel)
+        arrival = max(gone_us + world.between(*delay_us), link.arrival_us.get(key, 0) + 1)
         link.arrival_us[key] = arrival
         life = link.life
 
         def arrive() -> None:
             port = self._ports.get(receiver)
             if link.up and link.life == life and port is not None:
-                port.arrived(sender.broker, channel, payload, life)
+                port.arrived(broker, channel, payload, link)
 
-        self.world.at(arrival, arrive)
-        if self.replay and kind_of(payload) is Kind.RAFT and self.world.rand.random() < self.replay:
-            self.world.at(arrival + self.world.rand.randint(1_000, 400_000), arrive)
+        world.at(arrival, arrive)
+        if self.replay and kind_of(payload) is Kind.RAFT and world.rand.random() < self.replay:
+            world.at(arrival + world.between(1_000, 400_000), arrive)
 
     def reset_busy(self) -> None:
         """Close the links that have not sent what they took."""
@@ -222,16 +225,14 @@ class SimNet:
                 self.reset(a, b)
 
     def _is_full(self, sender: "SimPort", channel: int, link: _Link) -> bool:
-        if self.bytes_per_ms is None:
-            return False
+        assert self.bytes_per_ms is not None
         waits_us = link.busy_us.get((sender.broker, channel != CONTROL), 0) - self.world.now_us
         return waits_us * self.bytes_per_ms > RULES[channel].unsent_bytes_max * 1_000
 
     def _gone_us(self, sender: int, channel: int, size: int, link: _Link) -> int:
         """When the last byte of a message has left. The control channel waits for itself only: it goes before the
         others, whose share is what is left."""
-        if self.bytes_per_ms is None:
-            return self.world.now_us
+        assert self.bytes_per_ms is not None
         cost_us = size * 1_000 // self.bytes_per_ms
         for urgent in (False, True) if channel == CONTROL else (False,):
             key = (sender, not urgent)
@@ -273,13 +274,15 @@ class SimPort:
         assert sink is not None
         self.loop.call_soon(lambda: sink.peer_up(peer, hello))
 
-    def arrived(self, peer: BrokerId, channel: int, payload: bytes, life: int) -> None:
+    def arrived(self, peer: BrokerId, channel: int, payload: bytes, link: _Link) -> None:
+        """Over a link that is up."""
         sink = self.sink
         if sink is None:
             return
+        life = link.life
 
         def deliver() -> None:
-            if self.net.life(self.broker, peer) != life or not self.net.link_up(self.broker, peer):
+            if link.life != life or not link.up:
                 return
             try:
                 sink.peer_message(peer, channel, payload)

@@ -106,7 +106,7 @@ class Oracle:
             return None
         try:
             wal = Wal.open(
-                replica.disk.durable_copy(),
+                replica.disk.durable_copy(OFFSETS_WAL),
                 OFFSETS_WAL,
                 node_uuid=replica.node.identity.replica_uuid,
                 cluster_uuid=hashlib.blake2b(group_manager.record.cluster_id.encode(), digest_size=16).digest(),

@@ -58,7 +58,7 @@ class Paths:
 
     def delay(self, sender: int, receiver: int) -> int:
         gray = self.gray.get((sender, receiver))
-        return self.world.rand.randint(*(self.delay_us if gray is None else gray.delay_us or self.delay_us))
+        return self.world.between(*(self.delay_us if gray is None else gray.delay_us or self.delay_us))
 
 
 class _Stall:

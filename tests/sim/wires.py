@@ -187,7 +187,7 @@ class Wires:
     # For wires.
 
     def arrival(self, last_us: int) -> int:
-        return max(self.world.now_us + self.world.rand.randint(*self.delay_us), last_us + 1)
+        return max(self.world.now_us + self.world.between(*self.delay_us), last_us + 1)
 
     def pass_on(self, wire: Wire, call: Callable[[], None]) -> None:
         if wire.held or (wire.client, wire.broker) in self._blocked:
