@@ -66,7 +66,7 @@ def run_one(plan: Plan, *, shrinking: bool) -> int:
         say(f"{crew}")
     for fault in plan.faults:
         say(f"{fault}")
-    result = run(plan)
+    result = run(plan, traced=True)
     for violation in result.violations:
         say(str(violation))
     say(result.line())

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.sim.plan import draw
 from tests.sim.run import Result, run
@@ -16,19 +17,20 @@ COLLECT_AFTER = 1_000_000
 has 200 MiB."""
 
 
-def run_seed(seed: int) -> Result:
+def run_seed(seed: int, *, traced: bool = False) -> Result:
     """In a worker."""
-    return run(draw(seed))
+    return run(draw(seed), traced=traced)
 
 
-def run_seeds(seeds: Iterable[int], jobs: int = JOBS) -> Iterator[Result]:
+def run_seeds(seeds: Iterable[int], jobs: int = JOBS, *, traced: bool = False) -> Iterator[Result]:
     """Results in the order of the seeds."""
+    run_one = partial(run_seed, traced=traced)
     if jobs == 1:
-        yield from map(run_seed, seeds)
+        yield from map(run_one, seeds)
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, spawn, initializer=gc.set_threshold, initargs=(COLLECT_AFTER,)) as pool:
-        yield from pool.map(run_seed, list(seeds), chunksize=4)
+        yield from pool.map(run_one, list(seeds), chunksize=4)
 
 
 @dataclass
@@ -80,9 +82,9 @@ class Tally:
 def run_all(
     seeds: Iterable[int], jobs: int = JOBS, tell: Callable[[str], None] | None = None, *, tell_all: bool = False
 ) -> Tally:
-    """`tell` gets the line of every failed seed at once, or of every seed."""
+    """`tell` gets the line of every failed seed at once; `tell_all`: and the trace of every other."""
     tally = Tally()
-    for result in run_seeds(seeds, jobs):
+    for result in run_seeds(seeds, jobs, traced=tell_all):
         tally.add(result)
         if tell is not None and tell_all and not result.failed:
             tell(f"seed {result.seed}: trace {result.trace}")

@@ -1,7 +1,7 @@
 """One seed from start to verdict: storm, healing, stability, final read, and all checks.
 
-`run(draw(seed))` gives a `Result`; it has failed when it holds violations. The trace hash covers every peer message,
-client frame, disk operation, start, end and fault, so two runs with equal hashes did the same.
+`run(draw(seed))` gives a `Result`; it has failed when it holds violations. The trace hash, for who asks for it, covers
+every peer message, client frame, disk operation, start, end and fault, so two runs with equal hashes did the same.
 """
 
 import hashlib
@@ -66,6 +66,7 @@ class Result:
     violations: list[Violation] = field(default_factory=list)
     marks: set[str] = field(default_factory=set)
     trace: str = ""
+    """The hash of all that happened; "" if nobody asked for it."""
     operations: int = 0
     acknowledged: int = 0
     virtual_ms: int = 0
@@ -83,18 +84,20 @@ class Result:
             verdict = f"{self.violations[0].invariant} violated -- python -m tests.sim --seed {self.seed} -- {verdict}"
         return (
             f"seed {self.seed}: {verdict} ({self.operations} operations, {self.faults} faults, "
-            f"{self.virtual_ms / 1000:.0f} s in {self.cpu_s:.1f} s, trace {self.trace[:12]})"
+            f"{self.virtual_ms / 1000:.0f} s in {self.cpu_s:.1f} s{self.trace and f', trace {self.trace[:12]}'})"
         )
 
 
 class Run:
-    """The run of one plan."""
+    """The run of one plan. `traced`: with the hash of all that happens, which is a twentieth of its cost."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, traced: bool = False) -> None:
         self.plan = plan
         self.cluster = Cluster(plan.setup)
         self.digest = hashlib.blake2b(digest_size=16)
-        self.cluster.world.tracer = self._trace
+        self.traced = traced
+        if traced:
+            self.cluster.world.tracer = self._trace
         self.oracle = Oracle(self.cluster)
         self.cluster.on_event.append(check_stable)
         self.committers: list[Committer] = []
@@ -210,7 +213,7 @@ class Run:
             seed=self.plan.seed,
             violations=self.cluster.violations,
             marks=self.cluster.marks,
-            trace=self.digest.hexdigest(),
+            trace=self.digest.hexdigest() if self.traced else "",
             operations=len(self.cluster.history.ops),
             acknowledged=sum(client.acknowledged for client in self.committers),
             virtual_ms=(world.now_us - start_us) // 1000,
@@ -372,10 +375,11 @@ def check_emptied(cluster: Cluster) -> list[Violation]:
     return found
 
 
-def run(plan: Plan) -> Result:
-    """Run a plan and judge it. An error that escapes is a violation: every assertion here is a check."""
+def run(plan: Plan, *, traced: bool = False) -> Result:
+    """Run a plan and judge it. An error that escapes is a violation: every assertion here is a check. `traced`: for
+    comparisons with other runs."""
     try:
-        return Run(plan).run()
+        return Run(plan, traced=traced).run()
     except Exception as error:  # noqa: BLE001  # the outermost loop: one seed must not end the others
         where = "".join(traceback.format_exception(error)[-3:]).strip()
         return Result(plan.seed, [Violation(type(error).__name__, where)], faults=len(plan.faults))

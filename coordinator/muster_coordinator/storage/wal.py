@@ -273,7 +273,7 @@ class Wal:
         active = self._files[-1]
         writer = BatchWriter(active.seed, self._position)
         header = None
-        seal = Rotation("", b"", 0)
+        seal = None
         size = self._estimate(staged) + sum(tail.size for tail, _ in carried)
         states_bytes = self._opening.batch_bytes_max()
         if self._position + size + states_bytes > self._file_bytes and self._position > FILE_HEADER_BYTES:
@@ -296,7 +296,7 @@ class Wal:
             file=active.file,
             position=self._position,
             data=data if header is None else encode_file_header(header) + data,
-            rotation=None if header is None else seal,
+            rotation=seal,
             delete=delete,
             proof=self._proof,
             batch=self._batch,

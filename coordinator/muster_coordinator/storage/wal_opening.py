@@ -73,6 +73,8 @@ class Opening:
 
     def batch_bytes_max(self) -> int:
         """Most bytes of states that a small batch writes."""
+        if not self._queue:
+            return 0
         configs_bytes = sum(_config_bytes(log.written) for log in islice(self._queue, self._groups_max))
         return min(len(self._queue), self._groups_max) * _STATE_BYTES_MAX + configs_bytes
 

@@ -48,6 +48,7 @@ from muster_coordinator.storage.wal_index import NO_CONFIG, GroupLog, place_of
 
 _NAME = re.compile(r"[0-9a-f]{16}\.wal")
 _ZEROS = bytes(1 << 20)
+_BLOCK_BYTES = 4096
 
 
 class LiveFile(NamedTuple):
@@ -389,9 +390,22 @@ def _settle(log: GroupLog) -> None:
 def _cut_tail(file: File, data: bytes, end: int, scan: _Scan, header: FileHeader) -> None:
     if scan.sealed:
         raise Corruption(f"WAL file {file_name(header.sequence)} is sealed and the file after it is missing")
-    last = len(data.rstrip(b"\0"))
+    last = _written_bytes(data, end)
     for position in range(end, last, len(_ZEROS)):
         file.pwrite(position, (_ZEROS[: last - position],))
+
+
+def _written_bytes(data: bytes, end: int) -> int:
+    """Where the zeros at the end of `data` begin, at `end` or later. Whole blocks are compared: `rstrip` looks at each
+    byte, and a file is mostly zeros that were written ahead."""
+    last = len(data)
+    while last > end:
+        start = max(end, last - _BLOCK_BYTES)
+        block = data[start:last]
+        if block != _ZEROS[: last - start]:
+            return start + len(block.rstrip(b"\0"))
+        last = start
+    return end
 
 
 def _make_durable(disk: Disk, folder: str, file: File, batch: bytes, position: int) -> None:

@@ -50,6 +50,7 @@ class Kind(IntEnum):
 _HEAD = struct.Struct(">BB")
 HEAD_BYTES = _HEAD.size
 HEADS = {kind: _HEAD.pack(VERSION, kind) for kind in Kind}
+_KINDS = {kind.value: kind for kind in Kind}
 
 _HEARTBEAT = struct.Struct(">BQQIQII")
 _NAMED = struct.Struct(">IQQQ")
@@ -73,10 +74,10 @@ def kind_of(payload: bytes) -> Kind:
         raise WireError("a peer payload without its head")
     if payload[0] != VERSION:
         raise WireError(f"peer payload version {payload[0]}; this binary knows {VERSION}")
-    try:
-        return Kind(payload[1])
-    except ValueError:
-        raise WireError(f"peer payload kind {payload[1]} is unknown") from None
+    kind = _KINDS.get(payload[1])
+    if kind is None:
+        raise WireError(f"peer payload kind {payload[1]} is unknown")
+    return kind
 
 
 def table(row: struct.Struct, data: bytes, position: int, count: int, what: str) -> tuple[list[tuple[int, ...]], int]:
