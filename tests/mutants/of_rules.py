@@ -182,4 +182,11 @@ RULE_MUTANTS = (
         "        if group.transferring:\n",
         "replica.test_leadership.test_sessions_expire_only_at_a_leader_that_hears_a_quorum",
     ),
+    one(
+        "ADR 77: a transfer that ends with its target's link leaves what was parked parked",
+        "replica.multiraft.raft_group",
+        "        if target >= 0 and not self.transferring and not self.core.resigns:\n",
+        "        if False:\n",
+        "replica.test_failed_transfer.test_what_was_parked_is_served_when_the_target_dies",
+    ),
 )
