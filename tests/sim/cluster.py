@@ -10,6 +10,7 @@ import random
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from muster_coordinator.admin.drain import Drain
@@ -156,7 +157,7 @@ class Life:
         )
 
     def received(self, wire: Wire, data: bytes) -> None:
-        self.loop.call_soon(lambda: self._take(wire, data))
+        self.loop.call_soon(partial(self._take, wire, data))
 
     def closed(self, wire: Wire) -> None:
         self.loop.call_soon(lambda: self._end(wire))
@@ -179,7 +180,7 @@ class Life:
     def _wake(self, wire: Wire) -> None:
         if wire.number not in self._flushing:
             self._flushing.add(wire.number)
-            self.loop.call_soon(lambda: self._flush(wire))
+            self.loop.call_soon(partial(self._flush, wire))
 
     def _write(self, wire: Wire, pieces: list[bytes | bytearray]) -> None:
         for frame in frames_of(pieces):

@@ -13,6 +13,7 @@ FETCH_LOG = 1
 OLD = {COMMIT: 7, FETCH: 5, FIND: 2, JOIN: 5, HEARTBEAT: 3, LEAVE: 3, SYNC: 3}
 NEW = {COMMIT: 9, FETCH: 7, FIND: 3, JOIN: 9, HEARTBEAT: 4, LEAVE: 5, SYNC: 5}
 
+_SMALL = [bytes((value,)) for value in range(0x80)]
 _I8, _I16, _I32, _I64 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
@@ -61,6 +62,8 @@ class Out:
 
 
 def _unsigned(value: int) -> bytes:
+    if value <= 0x7F:
+        return _SMALL[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -202,7 +202,8 @@ class SimLoop:
         return (self._own_us() if self._drift_ppm else self.world.now_us + self._ahead_us) // 1000
 
     def wall_ms(self) -> int:
-        return (self._own_us() - self._skew_us + self._wall_us) // 1000
+        own_us = self._own_us() if self._drift_ppm else self.world.now_us + self._ahead_us
+        return (own_us - self._skew_us + self._wall_us) // 1000
 
     def drift(self, parts_per_million: int) -> None:
         """Both clocks run so much faster than the world from now on."""

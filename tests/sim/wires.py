@@ -7,6 +7,7 @@ client does not hear is an unknown outcome; what the product said is in the hist
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from tests.sim.loop import World
@@ -59,7 +60,7 @@ class Wire:
 
     def _upwards(self, data: bytes) -> None:
         self.up = self._net.arrival(self.up)
-        self._net.world.at(self.up, lambda: self._net.pass_on(self, lambda: self._arrive(data)))
+        self._net.world.at(self.up, partial(self._net.pass_on, self, partial(self._arrive, data)))
 
     def _arrive(self, data: bytes) -> None:
         if self.server is not None:
@@ -72,7 +73,7 @@ class Wire:
         """From the replica."""
         self._net.trace("out", self, data)
         self.down = self._net.arrival(self.down)
-        self._net.world.at(self.down, lambda: self._net.pass_on(self, lambda: self._deliver(data)))
+        self._net.world.at(self.down, partial(self._net.pass_on, self, partial(self._deliver, data)))
 
     def _deliver(self, data: bytes) -> None:
         if self.end is not None:

@@ -89,6 +89,18 @@ def test_a_cut_tail_leaves_zeros_so_that_it_cannot_come_back():
     assert disk.content(FIRST)[positions[2] :].strip(b"\0") == b""
 
 
+def test_wherever_the_last_byte_of_a_torn_tail_lies_it_is_cut():
+    """The zeros behind it are looked at in blocks: at both sides of their edges, counted from the end of the file, and
+    at its very end."""
+    size = len(three_batches()[0].content(FIRST))
+    for block in (1, 512, 4096, 3 * 4096):
+        for at in (size - block - 1, size - block, size - 1):
+            disk, positions = three_batches()
+            disk.damage(FIRST, max(at, positions[3]), b"\xff")
+            assert all_entries(open_wal(disk), 1) == list(entries(1, 10, size=70)), at
+            assert disk.content(FIRST)[positions[3] :].strip(b"\0") == b"", at
+
+
 def test_a_bit_flipped_before_the_last_batch_costs_the_group_its_entries_from_there_on_at_most():
     pristine, positions = three_batches()
     content = pristine.content(FIRST)
