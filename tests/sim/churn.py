@@ -36,6 +36,7 @@ ALTERATIONS = (
     ("retention.ms", str(OLD_MS)),
     ("retention.ms", "604800000"),
 )
+TAKES_MOST = [("segment.ms", "100"), ("retention.bytes", "2000")]
 HARMLESS = ALTERATIONS[:4]
 """What takes no record away."""
 
@@ -145,11 +146,13 @@ class ChurnReader(ChurnClient):
 
 
 class TopicAdmin(ChurnClient):
-    """Creates, alters and deletes the topic in turn; alters `DATA` as well, harmlessly. `quiet`: creates it only."""
+    """Creates, alters and deletes the topic in turn; alters `DATA` as well, harmlessly. `quiet`: creates it only. From
+    `stays_from_ms` of the run on it is not deleted, and retention is to take nearly all of it."""
 
-    def __init__(self, cluster: Cluster, incarnations: Incarnations) -> None:
+    def __init__(self, cluster: Cluster, incarnations: Incarnations, stays_from_ms: int | None) -> None:
         super().__init__(cluster, "topic-admin", 0)
         self.incarnations = incarnations
+        self._stays_from_us = None if stays_from_ms is None else self.world.now_us + stays_from_ms * 1_000
         self.quiet = False
 
     def steps(self) -> Steps:
@@ -162,9 +165,12 @@ class TopicAdmin(ChurnClient):
                 yield from self.sleep(self.rand.uniform(50, 900))
                 yield from self._alter()
             yield from self.sleep(self.rand.uniform(300, 2_500))
-            if not self.quiet:
+            if not self.quiet and not self._stays():
                 yield from self._delete()
                 yield from self.sleep(self.rand.choice((1, 1, 50, 600)))
+
+    def _stays(self) -> bool:
+        return self._stays_from_us is not None and self.world.now_us >= self._stays_from_us
 
     def _one(self, api: int, ask: object, request: frames.Request) -> Steps:
         line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
@@ -199,15 +205,18 @@ class TopicAdmin(ChurnClient):
     def _alter(self) -> Steps:
         """Once; what came of it may stay unknown."""
         topic = self.rand.choice((CHURN, CHURN, DATA))
-        if self.rand.random() < 0.35:
+        if self.rand.random() < 0.35 and not self._stays():
             total = self.rand.randint(2, PARTITIONS_MAX)
             request = admin_frames.create_partitions(topic, total)
             error = yield from self._one(admin_frames.CREATE_PARTITIONS, topic, request)
             expected = error is None or error in RETRIABLE or error in (0, UNKNOWN, INVALID_PARTITIONS)
             assert expected, f"CreatePartitions answered {error}"
             return
-        key, value = self.rand.choice(HARMLESS if topic == DATA else ALTERATIONS)
-        request = admin_frames.alter_topic(topic, [(key, value)])
+        configs = [self.rand.choice(HARMLESS if topic == DATA else ALTERATIONS)]
+        if self._stays():
+            topic, configs = CHURN, TAKES_MOST
+        key = configs[-1][0]
+        request = admin_frames.alter_topic(topic, configs)
         error = yield from self._one(admin_frames.ALTER_CONFIGS, Altered(topic, key), request)
         assert error is None or error in RETRIABLE or error in (0, UNKNOWN), f"IncrementalAlterConfigs answered {error}"
 

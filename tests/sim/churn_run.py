@@ -26,11 +26,11 @@ def left_over(wanted: set[GroupNo], groups: Iterable[GroupNo], files: list[str])
 class Churn:
     """Clients of one topic and its admin."""
 
-    def __init__(self, cluster: Cluster, oracle: Oracle) -> None:
+    def __init__(self, cluster: Cluster, oracle: Oracle, stays_from_ms: int | None = None) -> None:
         self.cluster = cluster
         self.incarnations = Incarnations(CHURN)
         self.incarnations.watch(cluster, oracle)
-        self.admin = TopicAdmin(cluster, self.incarnations)
+        self.admin = TopicAdmin(cluster, self.incarnations, stays_from_ms)
         self.clients: list[TopicClient] = [
             self.admin,
             ChurnProducer(cluster, "churn/p0", 0),

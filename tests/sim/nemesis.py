@@ -50,7 +50,7 @@ class Nemesis:
         self.clients = clients
         self.rand = random.Random(f"{plan.seed}/nemesis")
         self.rot_rand = random.Random(f"{plan.seed}/rot")
-        self.replacements = Replacements(cluster, plan.seed)
+        self.replacements = Replacements(cluster, plan.seed, plan.follows)
         self._down_ms: dict[int, int] = {}
         self.over = False
         cluster.on_ended.append(self._ended)

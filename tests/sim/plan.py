@@ -27,6 +27,10 @@ KINDS = (
 REPLACE_SHARE = 0.7
 OBSERVERS_SHARE = 0.3
 """Of all seeds: in these somebody has lost disks replaced, in the others those replicas stay out."""
+EARLY_LOSS_SHARE = 0.27
+"""Of the numbered seeds in which a lost disk is replaced: there is time for that, and for what follows."""
+LOST_AGAIN, MOUNTED = "the new disk is lost as well", "the lost disk is mounted"
+EARLY_LOSS_MS = 2_000
 RACKS = ((), ("a", "b", "c"), ("a", "b"), ("a", "", "b", "b"))
 """Of the brokers; what is short is dealt from its beginning again."""
 TRANSACTIONS_SHARE = 0.5
@@ -34,10 +38,13 @@ COMPACTION_SHARE = 0.4
 """Of the seeds with topics."""
 COMPACTING = {"cleaner_backoff_ms": 300, "segment_flush_ms": 200}
 DAYS_MS = 10 * 86_400_000
+STORM_MS_MAX = 18_000
 STAGES = ("decided", "some markers", "all markers", "epoch")
 """Where coordinators die (`transaction_watch`)."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
+RETENTION_SHARE = 0.15
+"""Of the numbered seeds with such a topic: in the second half of the storm it stays, and retention takes records."""
 CLEANING_SHARE = 0.25
 """Of all numbered seeds (mutants have names): their offsets logs are cleaned while all else goes on."""
 MESH_SHARE = 0.7
@@ -140,8 +147,12 @@ class Plan:
     """Faults happen in this time; then everything is healed."""
     churn: bool = False
     """One more topic is deleted, created again and altered all the time."""
+    stays_from_ms: int | None = None
+    """From then on that topic stays, and is altered so that retention takes what it has."""
     replaces: bool = False
     """Lost disks are replaced."""
+    follows: str = ""
+    """What is sure to follow that (LOST_AGAIN, MOUNTED); else it is drawn."""
     transactions: TransactionPlan | None = None
     compaction: CompactionPlan | None = None
     extras: dict[str, Any] = field(default_factory=dict)
@@ -195,9 +206,10 @@ def draw(
     crews = _crews(work_rand)
     data_partitions = work_rand.randint(1, 2) if embedded else 0
     fault_rand = random.Random(f"{name}/faults")
-    length_ms = storm_ms or fault_rand.choice((8_000, 12_000, 12_000, 18_000))
+    length_ms = storm_ms or fault_rand.choice((8_000, 12_000, 12_000, STORM_MS_MAX))
     transacts = embedded and (transactions or _draws(name, "transactions", TRANSACTIONS_SHARE))
-    return Plan(
+    stays = churn and kinds is None and _draws(name, "retention", RETENTION_SHARE)
+    plan = Plan(
         seed=name,
         setup=setup,
         crews=crews,
@@ -205,10 +217,28 @@ def draw(
         data_partitions=data_partitions,
         storm_ms=length_ms,
         churn=churn,
+        stays_from_ms=length_ms // 2 if stays else None,
         replaces=replaces,
         transactions=_transactions(name, data_partitions, length_ms, compacted) if transacts else None,
         compaction=compacted,
     )
+    return _early_loss(plan) if kinds is None and _draws(name, "early loss", EARLY_LOSS_SHARE) else plan
+
+
+def _early_loss(plan: Plan) -> Plan:
+    """The first disk is lost at once and the storm is as long as any, so that what an administrator may do wrong after
+    a replacement, or what may happen within it, has its time."""
+    first = next((fault for fault in plan.faults if fault.kind == "lost-disk"), None)
+    if first is None or not plan.replaces:
+        return plan
+    early = first._replace(at_ms=EARLY_LOSS_MS)
+    faults = tuple(sorted((early if fault is first else fault for fault in plan.faults), key=_moment))
+    follows = random.Random(f"{plan.seed}/follows").choice((LOST_AGAIN, MOUNTED))
+    return replace(plan, faults=faults, storm_ms=STORM_MS_MAX, follows=follows)
+
+
+def _moment(fault: Fault) -> tuple[int, int]:
+    return fault.at_ms, fault.number
 
 
 def _draws(name: str, what: str, share: float) -> bool:
@@ -331,7 +361,7 @@ def _faults(rand: random.Random, setup: Setup, length_ms: int, kinds: tuple[str,
     # Some seeds begin with faults while the cluster is being formed.
     first_ms = 0 if rand.random() < 0.15 else 1_500
     found = [_fault(rand, number, rand.choice(kinds), first_ms, length_ms, setup) for number in range(count)]
-    return tuple(sorted(found, key=lambda fault: (fault.at_ms, fault.number)))
+    return tuple(sorted(found, key=_moment))
 
 
 def _fault(rand: random.Random, number: int, kind: str, first_ms: int, length_ms: int, setup: Setup) -> Fault:

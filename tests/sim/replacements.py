@@ -4,8 +4,8 @@ Problem: a replica that lost its disk stays out until somebody says so, and a ru
 Mechanism: some time after a loss the replica that leads the controller's group is asked again and again, and judges as
 `muster cluster replace` has it judge (`admin.replacement`): it may refuse, end, or lose its leadership with the request
 on its way. A folder that is lost before it was taken in is replaced in its turn; some that were lost are mounted again
-later, by mistake. When a group has committed its new voters, nothing in it depends on what was lost; when all have, the
-harm is undone, and another replica may be harmed.
+later, by mistake. In some seeds (`plan`) one of these is sure to follow. When a group has committed its new voters,
+nothing in it depends on what was lost; when all have, the harm is undone, and another replica may be harmed.
 """
 
 import random
@@ -19,6 +19,7 @@ from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.replica.node import Node
 
 from tests.sim.cluster import Cluster, Replica
+from tests.sim.plan import LOST_AGAIN, MOUNTED
 
 NOTICED_MS = (200, 5_000)
 """From the loss to the first request."""
@@ -35,8 +36,11 @@ REPLACED_MS_MAX = 90_000
 class Replacements:
     """`lost` after each lost disk."""
 
-    def __init__(self, cluster: Cluster, seed: str) -> None:
+    def __init__(self, cluster: Cluster, seed: str, follows: str = "") -> None:
         self.cluster = cluster
+        self._lose_new = follows == LOST_AGAIN
+        """The next new folder that is bound is lost before all groups have taken it in."""
+        self._mistake_share = 1.0 if follows == MOUNTED else MISTAKE_SHARE
         self._rand = random.Random(f"{seed}/replacements")
         self._moved: dict[BrokerId, set[GroupNo]] = {}
         """Of each broker that is being replaced the groups that have committed its new member."""
@@ -89,10 +93,13 @@ class Replacements:
             replica.emptied = False
             self.cluster.harm.undo(replica.broker)
             self.cluster.marks.add("a lost replica was replaced")
-            if self._rand.random() < MISTAKE_SHARE:
+            if self._rand.random() < self._mistake_share:
                 self._after(self._rand.randint(*MISTAKE_MS), lambda: self._mistake(replica))
         else:
             self._again(replica, LOOK_MS)
+            if self._lose_new and self._is_bound_anew(replica):
+                self._lose_new = False
+                self._lose_again(replica)
 
     def _mistake(self, replica: Replica) -> None:
         """The disk that was lost turns up again, and somebody mounts it."""
@@ -131,10 +138,14 @@ class Replacements:
             done=lambda _: None,
         )
 
+    def _is_bound_anew(self, replica: Replica) -> bool:
+        known = self._known(replica.broker)
+        return known is not None and known.bound and known.replica_uuid not in replica.lost_folders
+
     def _is_complete(self, replica: Replica) -> bool:
         image = self._image()
         known = self._known(replica.broker)
-        if image is None or known is None or not known.bound or known.replica_uuid in replica.lost_folders:
+        if image is None or known is None or not self._is_bound_anew(replica):
             return False
         moved = self._moved[replica.broker]
         wanted = _groups(self.cluster, image)

@@ -114,7 +114,7 @@ class Run:
         compacting = [] if self.compaction is None else self.compaction.clients
         if plan.data_partitions:
             self._topics()
-        self.churn = Churn(self.cluster, self.oracle) if plan.churn else None
+        self.churn = Churn(self.cluster, self.oracle, plan.stays_from_ms) if plan.churn else None
         churning = [] if self.churn is None else self.churn.clients
         self.transactions = (
             Transactions(self.cluster, self.oracle, plan.transactions) if plan.transactions is not None else None
