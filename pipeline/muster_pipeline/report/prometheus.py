@@ -47,12 +47,6 @@ def prometheus_text(
     unknown = gauge(
         "muster_pipeline_group_partitions_lag_unknown", "Partitions whose lag is unknown", "cluster_name", "group"
     )
-    moved = gauge("muster_pipeline_group_rebalances", "Rebalances in the log", "cluster_name", "group")
-    avoided = gauge(
-        "muster_pipeline_group_rebalances_avoided", "Static members that came back", "cluster_name", "group"
-    )
-    quarantined = gauge("muster_pipeline_quarantined_bytes", "Bytes that could not be decoded", "cluster_name")
-    missing = gauge("muster_pipeline_offsets_missing", "Log offsets without a record", "cluster_name")
     left = gauge("muster_pipeline_groups_left", "Groups that have no lag any more", "cluster_name", "why")
     behind = gauge(
         "muster_pipeline_group_left_behind",
@@ -93,10 +87,24 @@ def prometheus_text(
     rest = report.lag.keys() - set(shown)
     if rest:
         lag.labels(cluster, OTHERS).set(sum(report.lag[name].total or 0 for name in rest))
+    _history(registry, report)
+    return generate_latest(registry)
+
+
+def _history(registry: CollectorRegistry, report: Report) -> None:
+    """Rebalances in the log, and how whole it is."""
+    cluster, of_group = report.about.cluster, ("cluster_name", "group")
+    moved = Gauge("muster_pipeline_group_rebalances", "Rebalances in the log", of_group, registry=registry)
+    avoided = Gauge(
+        "muster_pipeline_group_rebalances_avoided", "Static members that came back", of_group, registry=registry
+    )
+    quarantined = Gauge(
+        "muster_pipeline_quarantined_bytes", "Bytes that could not be decoded", of_group[:1], registry=registry
+    )
+    missing = Gauge("muster_pipeline_offsets_missing", "Log offsets without a record", of_group[:1], registry=registry)
     still = [name for name in report.rebalances.groups if name not in report.left or report.left[name].why != DELETED]
     for name in sorted(still)[:GROUPS_MAX]:
         moved.labels(cluster, name).set(report.rebalances.groups[name].count)
         avoided.labels(cluster, name).set(report.rebalances.groups[name].avoided)
     quarantined.labels(cluster).set(report.quality.bytes_quarantined)
     missing.labels(cluster).set(report.quality.offsets_missing)
-    return generate_latest(registry)
