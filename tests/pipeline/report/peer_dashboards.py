@@ -4,8 +4,8 @@ Names only, no dashboard is copied. Where they were looked up:
 
 * kafka-lag-exporter: `grafana/Kafka_Lag_Exporter_Dashboard.json` of seglo/kafka-lag-exporter at 3fcb3c7, and the labels
   of its class Metrics. `namespace`, which its queries have too, is a label of the scrape, not of the exporter.
-* KMinion: the list of metrics in the documents of redpanda-data/kminion at 4f3867a, all that its dashboards 14012 to 14014
-  on grafana.com can ask for (those were not to be had themselves), and queries in public runbooks.
+* KMinion: the list of metrics in the documents of redpanda-data/kminion at 4f3867a, all that its dashboards 14012 to
+  14014 on grafana.com can ask for (those were not to be had themselves), and queries in public runbooks.
 * Burrow: `core/internal/httpserver/prometheus.go` of linkedin/Burrow at ced55ba; and, for dashboards from before it had
   metrics of its own, `metrics.go` of jirwin/burrow_exporter, whose names alerts of Wikimedia's public puppet ask for.
 """
