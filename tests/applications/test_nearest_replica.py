@@ -1,4 +1,4 @@
-"""Consumers read from the replica in their own rack (KIP-392): librdkafka with `client.rack`.
+"""Consumers read from the replica in their own rack (KIP-392): the Java client and librdkafka with `client.rack`.
 
 The witness is each broker's own count of bytes that it sent to clients: what a consumer reads has left the follower in
 its rack, and not the leader. When that follower is gone the leader serves, and when it is back it serves again.
@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.applications.clusters import cluster_for
+from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
 
 pytestmark = [pytest.mark.applications, pytest.mark.timeout(900)]
@@ -68,8 +69,13 @@ def sent(cluster: MusterCluster, *replicas: int) -> dict[int, float]:
 class Reader:
     """A consumer of the partition from its beginning, in a rack."""
 
-    def __init__(self, bootstrap: str, rack: str) -> None:
+    def __init__(self, client: str, bootstrap: str, rack: str) -> None:
         self.records = 0
+        self._member: Member | None = None
+        if client == "java":
+            assign = {"assign": [[TOPIC, 0]], "properties": {"client.rack": rack}}
+            self._member = Member("java", bootstrap=bootstrap, group=f"java-in-{rack}", **assign)
+            return
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -84,13 +90,20 @@ class Reader:
 
     def wait(self, records: int) -> None:
         def read() -> bool:
-            self.records += sum(m.error() is None for m in self._consumer.consume(500, 0.5))
+            if self._member is not None:
+                self.records = len(self._member.records)
+                assert self._member.ended() is None, self._member.ended()
+            else:
+                self.records += sum(m.error() is None for m in self._consumer.consume(500, 0.5))
             return self.records >= records
 
         wait_until(f"{records} records are read", read, READS_S_MAX, 0.1)
 
     def close(self) -> None:
-        self._consumer.close()
+        if self._member is not None:
+            self._member.dispose()
+        else:
+            self._consumer.close()
 
 
 @contextmanager
@@ -108,22 +121,24 @@ def whole(cluster: MusterCluster) -> int:
         consumer.close()
 
 
-def test_each_consumer_is_served_by_the_broker_in_its_rack(cluster: MusterCluster) -> None:
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.java)])
+def test_each_consumer_is_served_by_the_broker_in_its_rack(cluster: MusterCluster, client: str) -> None:
     records = whole(cluster)
     for rack in range(3):
         before = sent(cluster)
-        with reader(cluster.bootstrap, f"rack-{rack}") as one:
+        with reader(client, cluster.bootstrap, f"rack-{rack}") as one:
             one.wait(records)
         grew = {n: now - before[n] for n, now in sent(cluster).items()}
-        told = f"{rack}, leader {leader_of(cluster)}: {grew}"
+        told = f"{client} in rack {rack}, leader {leader_of(cluster)}: {grew}"
         assert grew[rack] >= TOTAL, told
         assert all(grew[n] < TOTAL / 5 for n in range(3) if n != rack), told
 
 
-def test_the_leader_serves_while_the_near_broker_is_gone(cluster: MusterCluster) -> None:
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.java)])
+def test_the_leader_serves_while_the_near_broker_is_gone(cluster: MusterCluster, client: str) -> None:
     near = next(n for n in range(3) if n != leader_of(cluster))
     records = whole(cluster)
-    with reader(cluster.bootstrap, f"rack-{near}") as one:
+    with reader(client, cluster.bootstrap, f"rack-{near}") as one:
         one.wait(records)
         cluster.kill(near)
         send(cluster, 100)
