@@ -179,13 +179,6 @@ BALANCER_MUTANTS = (
         "controller.test_weighing.test_racks_decide_who_may_exchange",
     ),
     one(
-        "ADR 81: what is not known weighs nothing",
-        "controller.weighing",
-        "                    no_size.add(broker)\n",
-        "                    pass\n",
-        "controller.test_weighing.test_who_has_a_partition_that_is_not_known_takes_no_part",
-    ),
-    one(
         "ADR 81: an exchange is begun although brokers may not be levelled",
         "replica.maintenance.balancer",
         "may_begin=may_level and not (planned.moves or under_way))\n",

@@ -73,14 +73,15 @@ class Away:
         here = moving.partition(cluster, group=GROUP).voters
         free = [broker for broker in cluster.nodes if broker not in here]
         self.voters = (*free[: 3 - keep], *[broker for broker in here if broker != self.leader][:keep])
-        self._marks = {kind: len(cluster.told(kind)) for kind in (ELECTION_STARTED, MEMBERS_CHANGE, TRANSFER_STARTED)}
+        self._before = {broker: len(heard) for broker, heard in cluster.events.items()}
         moving.move(cluster, *self.voters, group=GROUP)
         cluster.world.run_until("the first step", lambda: self.told(MEMBERS_CHANGE), 10_000)
         self.writers = Writers(cluster)
 
     def told(self, kind: EventKind) -> list[Mapping[str, object]]:
         """Of this group, since it was to be moved."""
-        return [told for told in self.cluster.told(kind)[self._marks[kind] :] if told["raft_group"] == GROUP]
+        since = [event for broker, heard in self.cluster.events.items() for event in heard[self._before[broker] :]]
+        return [event.fields for event in since if event.kind is kind and event.fields["raft_group"] == GROUP]
 
     def await_voters_change(self) -> None:
         self.cluster.world.run_until("the change", lambda: not self.told(MEMBERS_CHANGE)[-1]["learners"], 10_000)

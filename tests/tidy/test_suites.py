@@ -1,6 +1,7 @@
 """Every test is run by exactly one suite of `make test`, and `--suite` leaves none of them out."""
 
 import re
+import tomllib
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,8 +136,10 @@ def test_what_runs_on_the_time_that_others_leave_is_not_ended_for_its_lack(
     assert marker.args == (left_s,)
 
 
-def test_the_patience_ends_before_the_run_does(pytestconfig: pytest.Config) -> None:
-    assert float(pytestconfig.getini("faulthandler_timeout")) > PATIENCE_S
+def test_the_patience_ends_before_the_run_does() -> None:
+    """The suites that are patient take the project's own setting."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert settings["faulthandler_timeout"] > PATIENCE_S
 
 
 def test_files_with_the_longest_time_outs_come_first_and_stay_together() -> None:

@@ -58,9 +58,7 @@ def test_a_follower_without_its_last_acknowledged_entry_is_made_whole_and_counts
     cluster.converge()
 
 
-def test_a_voter_counts_when_its_release_is_stored_and_a_power_loss_right_after_finds_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_voter_counts_when_its_release_is_stored_and_a_power_loss_right_after_finds_it() -> None:
     """If it counted before, all voters of a group, each released, could lose their power and begin suspended: nobody
     could release them. Here the release cannot be stored for a while."""
     cluster = SimCluster(World(64))
@@ -86,16 +84,17 @@ def test_a_voter_counts_when_its_release_is_stored_and_a_power_loss_right_after_
         tries += 1
         return fail if fails else job
 
-    monkeypatch.setattr(Wal, "suspend", suspend)
-    cluster.world.run_until("released for the first time", lambda: tries, 10_000)
-    cluster.kill(third)
-    answers = cluster.ask_later(leader, 0, commit_request("after", 7))
-    cluster.world.run_until("tried again", lambda: tries > 1, 10_000)
-    assert held.core.suspended
-    assert not answers, "it does not count"
-    assert GROUP not in [told["raft_group"] for told in cluster.told(VOTER_RELEASED)]
-    fails = False
-    cluster.world.run_until("released", lambda: not held.core.suspended, 10_000)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(Wal, "suspend", suspend)
+        cluster.world.run_until("released for the first time", lambda: tries, 10_000)
+        cluster.kill(third)
+        answers = cluster.ask_later(leader, 0, commit_request("after", 7))
+        cluster.world.run_until("tried again", lambda: tries > 1, 10_000)
+        assert held.core.suspended
+        assert not answers, "it does not count"
+        assert GROUP not in [told["raft_group"] for told in cluster.told(VOTER_RELEASED)]
+        fails = False
+        cluster.world.run_until("released", lambda: not held.core.suspended, 10_000)
     cluster.kill(follower)
     node = cluster.restart(follower)
     assert GROUP not in suspended(node)
