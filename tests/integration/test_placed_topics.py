@@ -141,7 +141,7 @@ def test_kafkas_tool_shows_and_asks_for_the_same(cluster: MusterCluster) -> None
         of_it = ",".join(map(str, replicas))
         assert f"Partition: {partition}\tLeader: {leader}\tReplicas: {of_it}\t" in shown
     create = ["--create", "--topic", "tool", "--partitions", "2"]
-    assert "1, 3 or 5 replicas, not 2" in topics(*create, "--replication-factor", "2", by=3, fails=True)
+    assert "1, 3 or 5 replicas, not 6" in topics(*create, "--replication-factor", "6", by=3, fails=True)
     by_hand = ["--create", "--topic", "tool", "--replica-assignment", "4:3:2,1:0:2"]
     topics(*by_hand, by=3)
     assert [one[1] for one in told(cluster, "tool", 1).values()] == [[4, 3, 2], [1, 0, 2]]
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_told_by_kafkas_codes(cluster: MusterCluster) -> None:
         return str(caught.value.args[0].name())
 
     wanted = {
-        "two": (NewTopic("two", 1, 2), "INVALID_REPLICATION_FACTOR"),
+        "six": (NewTopic("six", 1, 6), "INVALID_REPLICATION_FACTOR"),
         "seven": (NewTopic("seven", 1, 7), "INVALID_REPLICATION_FACTOR"),
         "nobody": (NewTopic("nobody", 1, replica_assignment=[[9]]), "INVALID_REPLICA_ASSIGNMENT"),
         "twice": (NewTopic("twice", 1, replica_assignment=[[1, 1, 2]]), "INVALID_REPLICA_ASSIGNMENT"),
@@ -168,6 +168,8 @@ def test_what_cannot_be_is_told_by_kafkas_codes(cluster: MusterCluster) -> None:
     }
     for name, (asked, expected) in wanted.items():
         assert code(admin.create_topics([asked])[name]) == expected, name
+    admin.create_topics([NewTopic("two", 1, 2)])["two"].result(30)
+    assert [len(one[1]) for one in told(cluster, "two", 4).values()] == [3], "an even number gets one more (ADR 84)"
     more = NewPartitions("one", PARTITIONS + 1, replica_assignment=[[0, 1, 2]])
     assert code(admin.create_partitions([more])["one"]) == "INVALID_REPLICA_ASSIGNMENT"
 
