@@ -1,6 +1,6 @@
 """Python packages that the project does not depend on, each in an environment of its own under `.cache/applications`.
 
-`python_with("faust-streaming==0.11.3")` is the path of a Python that has them; it is made once, by pip, from PyPI.
+`python_with("quixstreams==3.28.1")` is the path of a Python that has them; it is made once, by pip, from PyPI.
 Requirements are exact, so that a run tells of the cluster and not of what appeared on PyPI last night.
 """
 
