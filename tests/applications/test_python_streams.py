@@ -131,7 +131,7 @@ def assert_compacted(cluster: MusterCluster, stem: str) -> None:
 
 def test_tables_come_back_from_their_changelogs(cluster: MusterCluster, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    program = Path(__file__).with_name("quix_counts.py")
+    program = Path(__file__).with_name("programs") / "quix_counts.py"
     command = [str(python_with(QUIX)), str(program), str(state), cluster.bootstrap]
     feed = Feed(cluster, "quix")
     feed.send(WORDS)

@@ -409,7 +409,7 @@ class Beginner(threading.Thread):
                     return
 
 
-def hurt(servers: Servers, copiers: Copiers, short: ShortTransactions, rand: Random, number: int) -> str:
+def hurt(servers: Servers, copiers: Copiers, short: ShortTransactions | None, rand: Random, number: int) -> str:
     """One SIGKILL, in a burst of short transactions: three of four times the coordinator of a copier's, in turn with
     everybody else."""
     turn = ("transactions", "transactions", "group", "transactions", "output", "transactions", "copier", "transactions")
@@ -425,10 +425,12 @@ def hurt(servers: Servers, copiers: Copiers, short: ShortTransactions, rand: Ran
         broker = leader_of(servers.bootstrap, OUTPUTS, rand.randrange(PARTITIONS))[0]
     if broker is None:
         return f"{what}: nobody just now"
-    short.burst.set()
-    time.sleep(rand.uniform(*BURST_S))
+    if short is not None:
+        short.burst.set()
+        time.sleep(rand.uniform(*BURST_S))
     servers.kill(broker)
-    short.burst.clear()
+    if short is not None:
+        short.burst.clear()
     time.sleep(rand.uniform(*HOLD_S))
     servers.restart(broker)
     servers.wait_whole()
@@ -436,25 +438,37 @@ def hurt(servers: Servers, copiers: Copiers, short: ShortTransactions, rand: Ran
 
 
 def run(
-    servers: Servers, *, per_partition: int, kills: int, kills_max: int, seed: int, say: Callable[[str], None]
+    servers: Servers,
+    *,
+    per_partition: int,
+    kills: int,
+    kills_max: int,
+    bursts: bool,
+    seed: int,
+    say: Callable[[str], None],
 ) -> Ended:
-    """`kills` at least, and until each window was hit or `kills_max`; then all of the input is copied, and judged."""
+    """`kills` at least, and until each window was hit or `kills_max`; then all of the input is copied, and judged.
+
+    `bursts`: each kill falls into one of short transactions.
+    """
     servers.create_topics({INPUT: PARTITIONS, OUTPUTS: PARTITIONS, short_transactions.TOPIC: PARTITIONS})
     rand, done = Random(seed), 0
     fill(servers.bootstrap, per_partition)
     beginner = Beginner(servers.bootstrap)
-    short = ShortTransactions(servers.bootstrap, seed)
+    short = ShortTransactions(servers.bootstrap, seed) if bursts else None
     with Copiers(servers.bootstrap) as copiers:
         wait_until("copying goes on", lambda: copiers.told["committed"] > 10, END_S_MAX)
         beginner.start()
-        short.start()
+        if short is not None:
+            short.start()
         while done < kills or (done < kills_max and not all(found_windows(servers.bootstrap)[w] for w in WINDOWS)):
             say(f"{done + 1}: {hurt(servers, copiers, short, rand, done)}; {dict(copiers.told)}")
             done += 1
             time.sleep(rand.uniform(*REST_S))
         beginner.ended.set()
         beginner.join()
-        short.finish()
+        if short is not None:
+            short.finish()
         ends_wanted = dict.fromkeys(range(PARTITIONS), per_partition)
         try:
             wait_until("all is copied", lambda: committed(servers.bootstrap) == ends_wanted, END_S_MAX, 0.5)
@@ -472,8 +486,8 @@ def run(
         sorted((wanted - got).elements()),
         sorted((got - wanted).elements()),
         committed(servers.bootstrap),
-        len(short.told),
-        untrue(found_ends(servers.bootstrap, short_transactions.NAMES), short.told),
+        len(short.told) if short is not None else 0,
+        untrue(found_ends(servers.bootstrap, short_transactions.NAMES), short.told) if short is not None else [],
     )
 
 

@@ -23,9 +23,10 @@ FOLDERS = {
     "command line": ([f"{COORDINATOR}/cli"], [], ("cli", "demo")),
     "operator": (["operator/muster_operator"], [], ("operator",)),
     "pipeline": (["pipeline/muster_pipeline"], [], ("pipeline", "sql")),
-    "tests": (["tests", "bench", "e2e"], [], ("dev",)),
+    "tests": (["tests", "bench", "e2e"], ["tests/applications/programs"], ("dev",)),
 }
-"""Part: its folders, folders within them that are another part's, and the extras that a person installs for it."""
+"""Part: its folders, folders within them that are another part's or run in an environment of their own, and the extras
+that a person installs for it."""
 
 UNIMPORTED = {
     "pandas": "Spark's Arrow exchange imports it",
