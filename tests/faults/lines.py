@@ -1,9 +1,14 @@
-"""One connection of a client without a library: a frame out, its answer back, or an error and no connection."""
+"""Clients without a library, many on one loop: a frame out, its answer back, or an error and no connection."""
 
 import asyncio
+import contextlib
 import itertools
+import threading
+from abc import abstractmethod
 from collections.abc import Sequence
 from random import Random
+
+from typing_extensions import override
 
 from tests.sim.frames import Dialect, Found, Request
 
@@ -57,3 +62,32 @@ class AsyncLine:
             frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
         assert int.from_bytes(frame[:4], "big") == correlation
         return request.answer(frame)
+
+
+class LoopThread(threading.Thread):
+    """Clients on a loop of their own, until `finish`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.ended = threading.Event()
+        self._failure: BaseException | None = None
+
+    @abstractmethod
+    async def all_clients(self) -> None:
+        """Until `ended` is set."""
+
+    @override
+    def run(self) -> None:
+        try:
+            asyncio.run(self.all_clients())
+        except BaseException as error:  # noqa: BLE001 - raised in finish, on the driver's thread
+            self._failure = error
+
+    def finish(self) -> None:
+        """Raises what ended the clients."""
+        self.ended.set()
+        with contextlib.suppress(RuntimeError):
+            self.join(30)
+        assert not self.is_alive(), f"{self.name} do not end"
+        if self._failure is not None:
+            raise self._failure

@@ -5,12 +5,10 @@ is sent once; without an answer its fate is unknown. Several clients share each 
 """
 
 import asyncio
-import contextlib
-import threading
 import time
 from random import Random
 
-from tests.faults.lines import REFUSED, AsyncLine, addresses_of
+from tests.faults.lines import REFUSED, AsyncLine, LoopThread, addresses_of
 from tests.sim import frames
 from tests.sim.frames import Dialect, Fetched
 from tests.sim.history import CommitAsk, FetchAsk, History
@@ -79,32 +77,24 @@ class _Client:
         self.load.done += 1
 
 
-class RegisterLoad(threading.Thread):
+class RegisterLoad(LoopThread):
     """All of them, on one loop of their own. After `finish` the history is at rest."""
 
     def __init__(self, bootstrap: str, seed: int, *, pause_s: float = PAUSE_S) -> None:
         """`pause_s`: of each client between two requests, on average."""
-        super().__init__(name="registers", daemon=True)
+        super().__init__("registers")
         self.pause_s = pause_s
         self.addresses = addresses_of(bootstrap)
         self.history = History()
-        self.ended = threading.Event()
         self.done = 0
         """Commits and reads that succeeded."""
-        self.failure: BaseException | None = None
         self.clients = [
             _Client(self, f"c{group}-{n}", f"registers-{group}", seed * 1_000 + group * 100 + n)
             for group in range(GROUPS)
             for n in range(CLIENTS_PER_GROUP)
         ]
 
-    def run(self) -> None:
-        try:
-            asyncio.run(self._all())
-        except BaseException as error:  # noqa: BLE001 - raised in finish, on the driver's thread
-            self.failure = error
-
-    async def _all(self) -> None:
+    async def all_clients(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for client in self.clients:
                 tasks.create_task(client.run())
@@ -112,11 +102,3 @@ class RegisterLoad(threading.Thread):
     def unserved(self, since_us: int) -> list[str]:
         """Who had no success after that moment."""
         return [client.name for client in self.clients if client.served_us < since_us]
-
-    def finish(self) -> None:
-        self.ended.set()
-        with contextlib.suppress(RuntimeError):
-            self.join(30)
-        assert not self.is_alive(), "clients of registers do not end"
-        if self.failure is not None:
-            raise self.failure

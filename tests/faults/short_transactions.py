@@ -6,11 +6,10 @@ No library: what EndTxn was answered is kept, to be compared with what the logs 
 """
 
 import asyncio
-import contextlib
 import threading
 from random import Random
 
-from tests.faults.lines import REFUSED, AsyncLine, addresses_of
+from tests.faults.lines import REFUSED, AsyncLine, LoopThread, addresses_of
 from tests.sim import transaction_frames as frames
 from tests.sim.frames import Dialect
 from tests.sim.transaction_frames import Named
@@ -26,26 +25,18 @@ LOOK_S = 0.02
 COMMITTED_SHARE = 0.7
 
 
-class ShortTransactions(threading.Thread):
+class ShortTransactions(LoopThread):
     """All ids, on one loop. `told`: (producer id, epoch of the markers) -> committed, for each end that succeeded."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
-        super().__init__(name="short-transactions", daemon=True)
+        super().__init__("short-transactions")
         self._addresses = addresses_of(bootstrap)
         self._seed = seed
         self.burst = threading.Event()
         """Set: the ids go on as fast as they can. Else they rest."""
-        self._ended = threading.Event()
         self.told: dict[tuple[int, int], bool] = {}
-        self.failure: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            asyncio.run(self._all())
-        except BaseException as error:  # noqa: BLE001 - raised in finish, on the driver's thread
-            self.failure = error
-
-    async def _all(self) -> None:
+    async def all_clients(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for number, name in enumerate(NAMES):
                 tasks.create_task(self._go_on(name, Random(self._seed * 1_000 + number)))
@@ -53,7 +44,7 @@ class ShortTransactions(threading.Thread):
     async def _go_on(self, name: str, rand: Random) -> None:
         line, dialect = AsyncLine(name), Dialect(new=True)
         producer: tuple[int, int] | None = None
-        while not self._ended.is_set():
+        while not self.ended.is_set():
             if not self.burst.is_set():
                 await asyncio.sleep(LOOK_S)
                 continue
@@ -81,14 +72,6 @@ class ShortTransactions(threading.Thread):
         assert after not in self.told, f"{name} was given {after} twice"
         self.told[after] = commit
         return after
-
-    def finish(self) -> None:
-        self._ended.set()
-        with contextlib.suppress(RuntimeError):
-            self.join(30)
-        assert not self.is_alive(), "short transactions do not end"
-        if self.failure is not None:
-            raise self.failure
 
 
 def _named(answer: object) -> tuple[int, int]:
