@@ -149,6 +149,14 @@ def clusters(draw: st.DrawFn) -> ClusterImage:
     return image_of(racks, places, departing=departing)
 
 
+def test_who_is_away_gets_nothing_of_who_is_to_leave() -> None:
+    """Broker 0 is to leave; of the two that could take what it holds, only one is there."""
+    image = image_of(["", "", "", "", ""], [(0, 1, 2)], departing=[0])
+    for away, taker in ((3, 4), (4, 3)):
+        (move,) = plan(image, image.brokers.keys() - {away}, EVERYTHING).moves
+        assert set(move.voters) == set(ids(1, 2, taker))
+
+
 @given(clusters(), st.data())
 def test_a_plan_empties_who_is_to_leave_spreads_over_racks_and_levels(image: ClusterImage, data: st.DataObject) -> None:
     away = data.draw(st.sets(st.sampled_from(sorted(image.brokers)), max_size=1))

@@ -114,6 +114,18 @@ def test_racks_take_turns_so_that_no_two_of_their_brokers_are_left_behind() -> N
         assert spread(Counter(broker for brokers in partitions for broker in brokers), 8) <= 1
 
 
+def test_the_rack_comes_first_however_much_its_brokers_hold() -> None:
+    loads = Loads({BrokerId(2): 30, BrokerId(3): 30}, {})
+    for brokers in placed(cluster(["a", "a", "b", "c"]), 9, 3, loads).partitions:
+        assert sorted(brokers)[1:] == [2, 3], "one of the two that hold nothing, since both are in one rack"
+
+
+def test_every_broker_leads_as_many_as_another_within_one() -> None:
+    for count in range(1, 20):
+        partitions = placed(cluster([""] * 5), count, 3).partitions
+        assert spread(Counter(brokers[0] for brokers in partitions), 5) <= 1
+
+
 @given(st.lists(st.sampled_from(("", "a", "b", "c", "d")), min_size=1, max_size=12), st.data())
 def test_racks_are_distinct_wherever_there_are_enough_of_them(racks: list[str], data: st.DataObject) -> None:
     """Racks of any size, brokers without one, and any loads from before: the rack always comes first."""

@@ -332,6 +332,14 @@ def test_what_is_found_is_as_good_as_what_all_pairs_have(
         assert abs(found.left) == min(map(abs, worth))
 
 
+def test_an_exchange_gains_half_of_the_bound_and_overshoots_by_no_more() -> None:
+    """One piece for none, at the edges of both rules and beyond them by the least that a weight can differ."""
+    for difference, weight, worth in ((41, 10, True), (41, 9, False), (100, 60, True), (100, 61, False)):
+        terms = Terms(difference, 40, alone=True, led_shifts=(0,), copies=False)
+        found = best_exchange([Piece(weight, 0, led=False)], [], terms)
+        assert (found is not None) is worth, (difference, weight)
+
+
 def test_what_an_exchange_may_cost() -> None:
     """The words at `COST_MAX`."""
     terms = Terms(60, 40, alone=False, led_shifts=(0,), copies=True, giver_room=100, taker_room=100)

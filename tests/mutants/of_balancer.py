@@ -29,7 +29,7 @@ BALANCER_MUTANTS = (
         "controller.balancing",
         " and not broker.departing and broker.broker in takers\n",
         " and not broker.departing\n",
-        "controller.test_balancing.test_a_plan_empties_who_is_to_leave_spreads_over_racks_and_levels",
+        "controller.test_balancing.test_who_is_away_gets_nothing_of_who_is_to_leave",
     ),
     one(
         "ADR 47: what nobody could move takes the place of what could",
@@ -151,11 +151,18 @@ BALANCER_MUTANTS = (
         "api.test_metadata.test_an_empty_broker_that_sees_nobody_else_names_itself",
     ),
     one(
-        "ADR 81: an exchange gains little, or overshoots",
+        "ADR 81: an exchange gains little",
         "controller.exchanges",
         "    if 2 * gain < terms.bound or 2 * left < -terms.bound:\n",
-        "    if gain <= 0:\n",
-        "controller.test_weighing.test_what_is_found_is_as_good_as_what_all_pairs_have",
+        "    if gain <= 0 or 2 * left < -terms.bound:\n",
+        "controller.test_weighing.test_an_exchange_gains_half_of_the_bound_and_overshoots_by_no_more",
+    ),
+    one(
+        "ADR 81: an exchange overshoots",
+        "controller.exchanges",
+        "    if 2 * gain < terms.bound or 2 * left < -terms.bound:\n",
+        "    if 2 * gain < terms.bound:\n",
+        "controller.test_weighing.test_an_exchange_gains_half_of_the_bound_and_overshoots_by_no_more",
     ),
     one(
         "ADR 81: an exchange costs what it may",

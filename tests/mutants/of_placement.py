@@ -12,7 +12,7 @@ PLACEMENT_MUTANTS = (
         "controller.placement",
         "        return (pool.reluctance, in_rack[pool.rack], share, *min(left))\n",
         "        return (pool.reluctance, 0, share, *min(left))\n",
-        PLACEMENT + "test_racks_are_distinct_wherever_there_are_enough_of_them",
+        PLACEMENT + "test_the_rack_comes_first_however_much_its_brokers_hold",
     ),
     one(
         "ADR 44: a full rack is as good as an empty one",
@@ -33,7 +33,7 @@ PLACEMENT_MUTANTS = (
         "controller.placement",
         "            if self.leaders[source] - self.leaders[target] > 1:\n",
         "            if False:\n",
-        PLACEMENT + "test_brokers_racks_and_leaders_are_level_within_one",
+        PLACEMENT + "test_every_broker_leads_as_many_as_another_within_one",
     ),
     one(
         "ADR 44: a draining broker is as good as another",

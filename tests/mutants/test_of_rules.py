@@ -39,6 +39,7 @@ def named(path: str) -> Callable[[], None]:
     module, _, name = f"tests.{path}".rpartition(".")
     test: Callable[[], None] = getattr(importlib.import_module(module), name)
     assert not inspect.signature(test).parameters, "a test of one mutant is told nothing"
+    assert not hasattr(test, "hypothesis"), "a property finds a mutant by chance: name a test of the case itself"
     return test
 
 
