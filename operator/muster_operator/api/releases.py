@@ -3,8 +3,8 @@
 Problem: an image cannot be queried before it runs, and the first pod with a wrong one does harm: an unknown key in its
 settings stops its start, and a feature level above what it knows means data that it cannot read (decision 16).
 Mechanism: the release is taken from the object (`spec.version`), from being the operator's own image, or from a tag
-that is a version. Otherwise it is unknown, and the coordinator itself decides: it does not start, and the roll-out
-halts at the first pod.
+that is a version. Otherwise it is unknown: settings stay those that the image's pods were made for (`plan.release`),
+and of a new image the coordinator itself decides: it does not start, and the roll-out halts at the first pod.
 
 Rows are added when something changes: a feature level in `FEATURE_LEVELS`, a key that the operator begins to write in
 `KEYS_SINCE`. Tests compare both with the coordinator.

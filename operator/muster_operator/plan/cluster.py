@@ -22,6 +22,7 @@ from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.lost_volumes import judge
 from muster_operator.plan.members import Members, plan_members
 from muster_operator.plan.peer_security import closed_refusal, rotation, rotation_wait_ms, wanted_mode
+from muster_operator.plan.release import wanted_release
 from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.settings import PlanSettings
@@ -129,6 +130,7 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
     if isinstance(statefulset, Unknown):
         return plan_children(owner, statefulset, ())
     live = world.children if not isinstance(world.children, Unknown) else {}
+    release = wanted_release(world, settings)
     desired = children(
         owner,
         spec,
@@ -142,6 +144,8 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
         storage_size=_made_size(live.get(("StatefulSet", owner.name))),
         pull_policy=settings.image_pull_policy,
         platform_sets_user=settings.platform_sets_user,
+        release=release.release,
+        release_is_said=release.is_said,
         operator_release=settings.operator_release,
         lost=len(judge(world).out()),
         peers=wanted_mode(world, settings, pods=members.pods),

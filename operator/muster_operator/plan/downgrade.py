@@ -10,13 +10,10 @@ release knows. Without a StatefulSet there are no data to protect, so nothing is
 at its start, as for unknown releases.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from muster_operator.api.releases import level_of, release_of
+from muster_operator.plan.release import live_image, wanted_release
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
-from muster_operator.world.views import Unknown
 
 
 def refusal(world: ClusterWorld, settings: PlanSettings) -> str | None:
@@ -25,10 +22,7 @@ def refusal(world: ClusterWorld, settings: PlanSettings) -> str | None:
     wanted = world.spec.image or settings.operator_image
     if running is None or running == wanted:
         return None
-    release = release_of(
-        wanted, told=world.spec.version, operator_image=settings.operator_image,
-        operator_release=settings.operator_release,
-    )  # fmt: skip
+    release = wanted_release(world, settings).release
     level = level_of(release) if release is not None else None
     if level is None:
         return None
@@ -52,17 +46,6 @@ def feature_level(world: ClusterWorld) -> int | None:
     stored = world.owner.status.get("featureLevel")
     levels = [one for one in (*told, stored) if isinstance(one, int) and not isinstance(one, bool)]
     return max(levels, default=None)
-
-
-def live_image(world: ClusterWorld) -> str | None:
-    """Image of the coordinators in the live StatefulSet; None without one."""
-    if isinstance(world.children, Unknown):
-        return None
-    live: Mapping[str, Any] = world.children.get(("StatefulSet", world.owner.name)) or {}
-    template = ((live.get("spec") or {}).get("template") or {}).get("spec") or {}
-    containers = template.get("containers") or ()
-    image = containers[0].get("image") if containers else None
-    return str(image) if image else None
 
 
 def _level_of_image(image: str, settings: PlanSettings) -> int | None:

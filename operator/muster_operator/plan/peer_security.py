@@ -20,12 +20,13 @@ every kubelet brings the file up to date; the coordinators read it again, and no
 from collections.abc import Mapping
 from typing import Any
 
-from muster_operator.api.releases import MEMBERS_LEVEL, Release, knows, release_of
+from muster_operator.api.releases import MEMBERS_LEVEL, knows
 from muster_operator.api.security import NONE
 from muster_operator.naming import OVERLAP_ANNOTATION, PEER_KEY, ROTATE_PEERS_ANNOTATION, peer_secret
 from muster_operator.plan.actions import RotateSecret
 from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.pods import observed
+from muster_operator.plan.release import wanted_release
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.resources.owned import is_owned_by
 from muster_operator.resources.peer_mode import OPEN, PeerMode, mode_of
@@ -38,8 +39,8 @@ _DIGITS_MAX = 15
 
 def wanted_mode(world: ClusterWorld, settings: PlanSettings, *, pods: int) -> PeerMode:
     """`pods`: coordinators that have a pod or are to have one."""
-    release = _release(world, settings)
-    target = world.spec.peers.security if knows(release, KEY) else NONE
+    wanted = wanted_release(world, settings)
+    target = world.spec.peers.security if knows(wanted.release, KEY) else NONE
     statefulset = world.statefulset
     if not isinstance(statefulset, StatefulSetView):
         return PeerMode(target)
@@ -52,7 +53,7 @@ def wanted_mode(world: ClusterWorld, settings: PlanSettings, *, pods: int) -> Pe
     besides = {mode.dials for mode in modes if target not in mode.accepted}
     level = feature_level(world)
     early = level is None or level < MEMBERS_LEVEL
-    if release is None and early and template == OPEN:
+    if not wanted.is_said and early and template == OPEN:
         return OPEN  # the image may be of a release that does not start with such a key
     if target != NONE and NONE in template.accepted and early:
         besides.add(NONE)
@@ -73,7 +74,7 @@ def closed_refusal(world: ClusterWorld, settings: PlanSettings) -> str | None:
     statefulset = world.statefulset
     if not isinstance(statefulset, StatefulSetView) or statefulset.replicas <= 1:
         return None
-    release = _release(world, settings)
+    release = wanted_release(world, settings).release
     if knows(release, KEY):
         return None
     modes = [template_mode(world), *(mode_of(pod.annotations) for pod in statefulset.pods)]
@@ -124,13 +125,6 @@ def _live_secret(world: ClusterWorld) -> Mapping[str, Any] | None:
         return None
     found = world.children.get(("Secret", peer_secret(world.owner.name)))
     return found if found is not None and is_owned_by(found, world.owner) else None
-
-
-def _release(world: ClusterWorld, settings: PlanSettings) -> Release | None:
-    return release_of(
-        world.spec.image or settings.operator_image, told=world.spec.version,
-        operator_image=settings.operator_image, operator_release=settings.operator_release,
-    )  # fmt: skip
 
 
 def _ms(text: object) -> int | None:

@@ -7,7 +7,7 @@ because the executor draws its value.
 from collections.abc import Iterable, Mapping
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.api.releases import JOINS_SINCE, knows, release_of
+from muster_operator.api.releases import JOINS_SINCE, Release, knows
 from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
     config_map,
@@ -39,13 +39,17 @@ def children(
     storage_size: str | None = None,
     pull_policy: str | None = None,
     platform_sets_user: bool = False,
+    release: Release | None = None,
+    release_is_said: bool = True,
     operator_release: str = "",
     lost: int = 0,
     peers: PeerMode = BY_SECRET,
     node_addresses: Iterable[str] = (),
 ) -> tuple[Manifest, ...]:
-    """`image`, `pull_policy`: the operator's own, used if the spec sets none; `operator_release` is the release in that
-    image.
+    """`image`, `pull_policy`: the operator's own, used if the spec sets none.
+
+    `release`: of the wanted image; what it does not know is left out. None: it is taken for `operator_release`, the
+    operator's own. Unless it `is_said` by the object or the image, nothing is begun because of it.
 
     `lost`: coordinators whose volumes are lost. `peers`: how the pods know each other, if their release can.
 
@@ -55,12 +59,10 @@ def children(
     """
     made_founders = spec.founders if founders is None else founders
     made_replicas = made_founders if replicas is None else replicas
-    release = release_of(
-        spec.image or image, told=spec.version, operator_image=image, operator_release=operator_release
-    )
-    joins = (release is None and (joins or made_replicas > made_founders)) or (
-        release is not None and release >= JOINS_SINCE
-    )
+    if release is not None and release_is_said:
+        joins = release >= JOINS_SINCE
+    else:
+        joins = (joins or made_replicas > made_founders) and (release is None or release >= JOINS_SINCE)
     peers = peers if knows(release, "muster.peer.security") else OPEN
     config = config_map.config(owner, spec, founders=made_founders, joins=joins, release=release, peers=peers)
     template = coordinator_pod.template(
@@ -76,8 +78,7 @@ def children(
         peers=peers,
     )
     found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]
-    if joins:
-        found.append(identity.identity(owner, cluster_id))
+    found += [identity.identity(owner, cluster_id)] if joins else []
     if spec.pod_template.service_account_name is None:
         found.append(service_account.coordinators(owner))
     if spec.network_policy.enabled:
@@ -87,11 +88,11 @@ def children(
             )
         )
     found.append(disruption_budget.coordinators(owner, replicas=made_founders, lost=lost))
-    size = storage_size or spec.storage.size
-    found.append(
-        coordinator_statefulset.statefulset(owner, spec, template=template, replicas=made_replicas, storage_size=size)
-    )
-    return tuple(found)
+    statefulset = coordinator_statefulset.statefulset(
+        owner, spec, template=template, replicas=made_replicas, storage_size=storage_size or spec.storage.size,
+        made_for=operator_release if release is None else str(release),
+    )  # fmt: skip
+    return (*found, statefulset)
 
 
 def _issued(owner: OwnerView, spec: ClusterSpec, node_addresses: tuple[str, ...]) -> list[Manifest]:

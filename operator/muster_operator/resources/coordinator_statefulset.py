@@ -9,7 +9,7 @@ requested on the claims.
 from typing import Final
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.naming import COORDINATOR, peers_service, pod_name, selector
+from muster_operator.naming import COORDINATOR, MADE_FOR_ANNOTATION, peers_service, pod_name, selector
 from muster_operator.resources.owned import Manifest, metadata
 from muster_operator.world.views import OwnerView
 
@@ -19,9 +19,10 @@ REVISION_HISTORY: Final = 5
 
 
 def statefulset(
-    owner: OwnerView, spec: ClusterSpec, *, template: Manifest, replicas: int, storage_size: str
+    owner: OwnerView, spec: ClusterSpec, *, template: Manifest, replicas: int, storage_size: str, made_for: str = ""
 ) -> Manifest:
-    """`replicas`, `storage_size`: the values that the StatefulSet was created with (the spec's at its creation)."""
+    """`replicas`, `storage_size`: the values that the StatefulSet was created with (the spec's at its creation).
+    `made_for`: the release that `template` is for; "": not known."""
     claim: Manifest = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": storage_size}},
@@ -32,7 +33,13 @@ def statefulset(
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": metadata(owner, kind="CoordinatorCluster", component=COORDINATOR, name=owner.name),
+        "metadata": metadata(
+            owner,
+            kind="CoordinatorCluster",
+            component=COORDINATOR,
+            name=owner.name,
+            annotations={MADE_FOR_ANNOTATION: made_for} if made_for else None,
+        ),
         "spec": {
             "replicas": replicas,
             "serviceName": peers_service(owner.name),

@@ -9,6 +9,7 @@ from muster_coordinator.replica.settings import FEATURE_LEVEL
 from muster_coordinator.settings import Settings
 from muster_operator.api import releases
 from muster_operator.api.releases import FEATURE_LEVELS, KEYS_SINCE, Release, level_of, parse_release, release_of
+from muster_operator.naming import MADE_FOR_ANNOTATION
 from muster_operator.plan import downgrade
 from muster_operator.resources import server_properties
 from muster_operator.resources.peer_mode import PeerMode
@@ -256,3 +257,78 @@ def test_a_definition_of_before_has_no_place_for_it_and_costs_nothing_else(monke
     assert said(world)["Ready"] == ("True", "AllReady")
     assert "version" not in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
     assert written == 0, "the same is not sent again and again"
+
+
+OWN_TAG = "registry/team/muster:stable"
+
+
+async def pinned(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A converged cluster of an image whose tag is no version, made by operator 0.2.0 without a key that 0.3.0 will
+    write (which is what `version` is there for); then the operator is 0.3.0, and nothing says what the image is."""
+    monkeypatch.setattr(bench, "SETTINGS", dataclasses.replace(bench.SETTINGS, operator_release="0.2.0"))
+    monkeypatch.setitem(releases.KEYS_SINCE, KEY, Release(0, 3, 0))  # type: ignore[arg-type]
+    world = World()
+    world.admin.versions = {OWN_TAG: "0.2.0"}
+    world.fake.put(cluster(image=OWN_TAG, version="0.2.0"))
+    world.start()
+    await settled(world)
+    world.stop()
+    world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["spec"].pop("version"))
+    upgraded = dataclasses.replace(bench.SETTINGS, operator_image="muster:3", operator_release="0.3.0")
+    monkeypatch.setattr(bench, "SETTINGS", upgraded)
+    return world
+
+
+def writes_the_key(world: World) -> bool:
+    (config,) = (
+        live for (kind, _, name), live in world.fake.objects.items() if kind == "ConfigMap" and "config" in name
+    )
+    return any(KEY in text for text in config["data"].values())
+
+
+def uids(world: World) -> set[str]:
+    return {live["metadata"]["uid"] for (kind, _, _), live in world.fake.objects.items() if kind == "Pod"}
+
+
+@pytest.mark.parametrize("remembers", [True, False], ids=["as it is made today", "as an earlier operator made it"])
+def test_an_image_of_an_unknown_release_keeps_what_it_was_made_for(
+    monkeypatch: pytest.MonkeyPatch, *, remembers: bool
+) -> None:
+    """An upgrade of the operator alone: no pod of a pinned image is restarted, least of all with a key that ends it."""
+
+    def forgets(live: dict[str, Any]) -> None:
+        del live["metadata"]["annotations"][MADE_FOR_ANNOTATION]
+
+    async def scene() -> tuple[World, set[str]]:
+        world = await pinned(monkeypatch)
+        before = uids(world)
+        if not remembers:
+            world.fake.edit("StatefulSet", "ns", "c", forgets)
+        world.start()
+        await settled(world)
+        await world.run(120_000)
+        return world, before
+
+    world, before = run(scene())
+    assert (uids(world), images(world), writes_the_key(world)) == (before, {OWN_TAG}, False)
+    made = world.fake.objects["StatefulSet", "ns", "c"]["metadata"]["annotations"][MADE_FOR_ANNOTATION]
+    assert (made, said(world)["Ready"]) == ("0.2.0", ("True", "AllReady"))
+
+
+@pytest.mark.parametrize("spec", [{"image": "registry/team/muster:next"}, {"version": "0.3.0"}])
+def test_what_was_remembered_ends_with_the_image_or_by_a_word(
+    monkeypatch: pytest.MonkeyPatch, spec: dict[str, str]
+) -> None:
+    async def scene() -> World:
+        world = await pinned(monkeypatch)
+        world.admin.versions |= {"registry/team/muster:next": "0.3.0"}
+        world.start()
+        await settled(world)
+        pin(world, **spec)
+        await world.run(300_000)
+        return world
+
+    world = run(scene())
+    assert writes_the_key(world)
+    made = world.fake.objects["StatefulSet", "ns", "c"]["metadata"]["annotations"][MADE_FOR_ANNOTATION]
+    assert (made, said(world)["Ready"]) == ("0.3.0", ("True", "AllReady"))

@@ -4,6 +4,7 @@ from typing import Any
 
 from muster_operator.api.cluster import ClusterSpec, parse_cluster
 from muster_operator.api.group import GroupSpec, parse_group
+from muster_operator.api.releases import release_of
 from muster_operator.resources import cluster, group
 from muster_operator.world.views import OwnerView
 
@@ -39,7 +40,8 @@ def group_spec(**spec: Any) -> GroupSpec:
 
 def cluster_children(spec: ClusterSpec, **arguments: Any) -> tuple[dict[str, Any], ...]:
     given = {"image": IMAGE, "operator_namespace": "muster-system", "operator_labels": OPERATOR, **arguments}
-    return cluster.children(owner(), spec, **given)
+    release = release_of(spec.image or given["image"], told=spec.version, operator_image=IMAGE, operator_release="")
+    return cluster.children(owner(), spec, **{"release": release, **given})
 
 
 def group_children(spec: GroupSpec, *, name: str = "billing") -> tuple[dict[str, Any], ...]:
