@@ -87,7 +87,12 @@ class Members:
         """The one that a checkpoint at `index` has to carry. Not before the beginning of the log. None: it is not known
         here, since this log began empty, outside the group, and the entry that brings the first one lies behind."""
         assert index >= self._placed[0].at, "what lies before is forgotten"
-        config = next(placed.config for placed in reversed(self._placed) if placed.at <= index)
+        newest = self._placed[-1]
+        config = (
+            newest.config
+            if newest.at <= index
+            else next(placed.config for placed in reversed(self._placed) if placed.at <= index)
+        )
         return config if config.voters else None
 
     def is_first(self, index: int) -> bool:

@@ -15,8 +15,6 @@ from muster_coordinator.groups.names import storable
 from muster_coordinator.groups.requests import (
     OffsetCommit,
     OffsetCommitAnswer,
-    PartitionCommit,
-    TopicCommit,
     TxnOffsetCommit,
     refusal,
 )
@@ -64,6 +62,7 @@ def commit_records(
     records: list[Record] = []
     answers = []
     size = 0
+    timestamp_ms, expire_ms = _timestamps_ms(now, request)
     for topic in request.topics:
         codes = []
         key_head = encode_offset_key(request.group, topic.topic, 0)[:-4]
@@ -71,7 +70,8 @@ def commit_records(
             code = _metadata_code(partition.metadata, core.config.offset_metadata_chars_max)
             codes.append((partition.partition, int(code)))
             if code is Code.NONE:
-                value = _value(now, request, topic, partition)
+                offset, epoch, metadata = partition.offset, partition.leader_epoch, partition.metadata
+                value = encode_offset_value(offset, epoch, metadata, timestamp_ms, expire_ms, topic.topic_id)
                 records.append((key_head + I32.pack(partition.partition), value))
                 size += len(key_head) + len(value) + _RECORD_OVERHEAD_BYTES
         answers.append((topic.topic, tuple(codes)))
@@ -96,6 +96,8 @@ def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
 
 def _metadata_code(metadata: str, chars_max: int) -> Code:
     """Kafka counts Java chars, i.e. UTF-16 units. Apart from that setting, the log's strings hold 32,767 bytes."""
+    if not metadata:
+        return Code.NONE  # what most commits have, for each of their partitions
     if not storable(metadata):
         return Code.OFFSET_METADATA_TOO_LARGE
     if 2 * len(metadata) <= chars_max:
@@ -104,14 +106,12 @@ def _metadata_code(metadata: str, chars_max: int) -> Code:
     return Code.NONE if units <= chars_max else Code.OFFSET_METADATA_TOO_LARGE
 
 
-def _value(now: Now, request: OffsetCommit | TxnOffsetCommit, topic: TopicCommit, partition: PartitionCommit) -> bytes:
-    timestamp_ms, expire_ms = now.wall_ms, -1
-    if isinstance(request, OffsetCommit):
-        timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms
-        expire_ms = _expire_timestamp_ms(now, request.retention_ms)
-    return encode_offset_value(
-        partition.offset, partition.leader_epoch, partition.metadata, timestamp_ms, expire_ms, topic.topic_id
-    )
+def _timestamps_ms(now: Now, request: OffsetCommit | TxnOffsetCommit) -> tuple[int, int]:
+    """(commit timestamp, expire timestamp) of every record of the request."""
+    if not isinstance(request, OffsetCommit):
+        return now.wall_ms, -1
+    timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms
+    return timestamp_ms, _expire_timestamp_ms(now, request.retention_ms)
 
 
 def _expire_timestamp_ms(now: Now, retention_ms: int) -> int:

@@ -249,8 +249,7 @@ class Checkpoints:
             tracked = left.popleft()
             if self._tracked.get(tracked.group.number) is not tracked:
                 continue
-            self._maybe(tracked, now_ms)
-            if not tracked.busy and self._due(tracked, now_ms):
+            if self._maybe(tracked, now_ms):
                 self._to_start.append(tracked)
         if left:
             self._loop.call_soon(lambda: self._look_at(left, next_look_ms))
@@ -313,7 +312,6 @@ class Checkpoints:
     def _due(self, tracked: _Tracked, now_ms: int) -> bool:
         return bool(
             tracked.group.applied
-            and _knows_config(tracked.group)
             and now_ms >= tracked.postponed_until_ms
             and (
                 tracked.wanted
@@ -321,28 +319,31 @@ class Checkpoints:
                 or self._far(tracked)
                 or self._worth_it(tracked, now_ms)
             )
+            and _knows_config(tracked.group)
         )
 
-    def _maybe(self, tracked: _Tracked, now_ms: int) -> None:
+    def _maybe(self, tracked: _Tracked, now_ms: int) -> bool:
+        """Start what is due and may start. True: a checkpoint is due, and nothing was started."""
         if tracked.busy or not tracked.group.settled or now_ms < tracked.postponed_until_ms:
-            return
+            return False
         if tracked.group.applied == 0:
-            return
+            return False
         due = self._due(tracked, now_ms)
         if due and self._may_start(now_ms):
             self._checkpoint(tracked)
-            return
+            return False
         state = tracked.state
         if state is None:
             if not due:
                 self._active.pop(tracked.group.number, None)
-            return
+            return due
         unflushed = state.log.unflushed_bytes()
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
         if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
             self._flush(tracked, state, lambda recovery_point: self._rest(tracked), lambda: self._rest(tracked))
         elif old and not due and not self._much(tracked):
             self._active.pop(tracked.group.number, None)
+        return due and not tracked.busy
 
     @staticmethod
     def _unclean(group: RaftGroup, state: PartitionState) -> bool:
