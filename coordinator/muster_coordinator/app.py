@@ -69,7 +69,8 @@ from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
-from muster_coordinator.runtime.gc_policy import GcPolicy
+from muster_coordinator.runtime.gc_policy import GcPolicy, read_resident_bytes
+from muster_coordinator.runtime.heap import HeapTrim, set_thresholds
 from muster_coordinator.runtime.http_listener import HttpListener
 from muster_coordinator.runtime.jwks import JwksSource
 from muster_coordinator.runtime.log_levels import LogLevels
@@ -102,6 +103,7 @@ _log = logging.getLogger(__name__)
 
 def run_replica(settings: Settings, *, supervised: bool) -> int:
     """Run until stopped. Returns the exit code; fatal failures of a running replica end the process directly."""
+    set_thresholds(os.environ)  # Before the first thread: its heap is made when it first allocates.
     logs = start_logging(settings.log_level, broker=settings.node_id)
     _raise_descriptor_limit()
     loop = new_event_loop()
@@ -228,7 +230,8 @@ class Replica:
             verifier=self._node,
         )
         self._watchdog = Watchdog(loop)
-        self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
+        heap = HeapTrim(loop, read_resident_bytes)
+        self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0, heap=heap)
         self._meter = GroupMeter(loop, NodeGroups(self._node))
         self._ends += (self._watchdog.stop, self._gc.stop, self._meter.stop)
         self._registry = CollectorRegistry()

@@ -3,7 +3,7 @@
 Problem: a full collection walks every object, 150-200 ms per million, and stops the loop. Mechanism: objects made at
 the start are frozen; young generations are collected automatically; the oldest only while this replica leads no group
 (so no client waits for it), or after memory has grown. Growth is measured by resident size, because counting objects
-is itself a walk.
+is itself a walk. What a collection, or the end of a burst, has freed is then given back to the system (`heap`).
 """
 
 import gc
@@ -12,6 +12,7 @@ import resource
 from collections.abc import Callable
 
 from muster_coordinator.ports import Loop, Timer
+from muster_coordinator.runtime.heap import HeapTrim
 
 CHECK_MS = 10_000
 IDLE_COLLECT_MS = 60_000
@@ -33,9 +34,15 @@ class GcPolicy:
     """Call `start` once the process is set up; `leads_nothing()` and `resident_bytes()` are read every `CHECK_MS`."""
 
     def __init__(
-        self, loop: Loop, *, leads_nothing: Callable[[], bool], resident_bytes: Callable[[], int] | None = None
+        self,
+        loop: Loop,
+        *,
+        leads_nothing: Callable[[], bool],
+        resident_bytes: Callable[[], int] | None = None,
+        heap: HeapTrim | None = None,
     ) -> None:
         self._loop = loop
+        self._heap = heap
         self._leads_nothing = leads_nothing
         self._resident_bytes = resident_bytes or read_resident_bytes
         self._after_last_bytes = 0
@@ -68,6 +75,8 @@ class GcPolicy:
     def _check(self) -> None:
         if self.due(self._loop.monotonic_ms()):
             self._collect()
+        if self._heap is not None:
+            self._heap.look()
         self._again()
 
     def _collect(self) -> None:

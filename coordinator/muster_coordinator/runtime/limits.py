@@ -79,5 +79,16 @@ TLS_RECORD_BYTES = 16 * KIB
 TLS_IDLE_BYTES_MAX = 64 * KIB
 """Memory of a connection that was served and rests; a test measures it."""
 
+# Memory that is freed (`runtime.heap`).
+HEAP_MAPPED_BYTES_MIN = 2 * MIB
+"""A buffer from here on is a mapping of its own, gone when it is freed; what a Fetch takes of one partition is less."""
+HEAP_TOP_FREE_BYTES_MAX = 4 * MIB
+"""Free at the top of one heap; two of the largest buffers that are no mappings, so that these cost no system call."""
+HEAPS_MAX = 2
+"""One for the loop, one for threads of I/O, which allocate little, and that with the interpreter's lock."""
+HEAP_GROWTH_BYTES = 8 * MIB
+"""Of the resident size since the last look for free pages among those in use."""
+
+assert HEAP_MAPPED_BYTES_MIN * 2 <= HEAP_TOP_FREE_BYTES_MAX <= HEAP_GROWTH_BYTES
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX
 assert TLS_QUEUE in IO_QUEUES

@@ -1,0 +1,129 @@
+"""Memory that was freed is given back: after a burst, and whatever the largest buffer was that the process ever had.
+
+In processes of their own: glibc's thresholds are a process' own, and are never lowered again.
+"""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from muster_coordinator.runtime import gc_policy, limits
+from muster_coordinator.runtime.gc_policy import CHECK_MS, GcPolicy
+from muster_coordinator.runtime.heap import HeapTrim, set_thresholds
+
+from tests.sim.loop import SimLoop, World
+
+MIB = 1 << 20
+BURST = 60 * MIB
+KEPT_MAX = limits.HEAP_GROWTH_BYTES
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such thresholds")
+
+SCRIPT = """
+import sys
+from muster_coordinator.runtime import heap
+from muster_coordinator.runtime.gc_policy import read_resident_bytes
+largest, every, thresholds, gives_back = map(int, sys.argv[1:])
+if thresholds:
+    assert heap.set_thresholds({})
+before = read_resident_bytes()
+once = bytearray(largest)
+del once
+burst = [b"x" * 100_000 for _ in range(600)]
+most = read_resident_bytes()
+stays = burst[::-every] if every else []
+del burst
+if gives_back:
+    heap.give_back()
+print(most - before, read_resident_bytes() - before)
+"""
+
+
+def kept_bytes(*, largest: int = 31 * MIB, every: int = 0, thresholds: bool = True, gives_back: bool = False) -> int:
+    """What a process keeps after 600 buffers of 100 kB, of which each `every`th stays in use, and one that is larger
+    than what glibc maps on its own by default."""
+    words = [str(int(word)) for word in (largest, every, thresholds, gives_back)]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    most, kept = map(int, done.stdout.split())
+    assert most > BURST * 9 // 10, f"no burst: {most}"
+    return kept
+
+
+@glibc
+def test_what_a_burst_took_does_not_stay_because_of_one_large_buffer() -> None:
+    assert kept_bytes(thresholds=False) > BURST // 2, "glibc keeps up to 64 MiB after a buffer of 31"
+    assert kept_bytes() <= KEPT_MAX
+
+
+@glibc
+def test_free_pages_among_those_in_use_are_given_back() -> None:
+    stay = 600 // 20 * 100_000
+    assert kept_bytes(every=20) > BURST // 2, "the last buffer of the burst stays, above all free ones"
+    assert kept_bytes(every=20, gives_back=True) <= stay + KEPT_MAX
+
+
+def test_who_has_set_the_allocator_is_not_overruled() -> None:
+    assert not set_thresholds({"MALLOC_ARENA_MAX": "1"})
+    assert not set_thresholds({"GLIBC_TUNABLES": "glibc.rtld.nns=4:glibc.malloc.trim_threshold=131072"})
+
+
+class Resident:
+    """Of a process that would be left with `least` if all that is free were given back."""
+
+    def __init__(self) -> None:
+        self.now = self.least = 100 * MIB
+        self.given_back = 0
+
+    def give_back(self) -> None:
+        self.given_back += 1
+        self.now = self.least
+
+    def at(self) -> Callable[[], int]:
+        return lambda: self.now
+
+
+def test_it_is_given_back_after_growth_once() -> None:
+    resident = Resident()
+    trim = HeapTrim(SimLoop(World()), resident.at(), resident.give_back)
+    resident.now += limits.HEAP_GROWTH_BYTES - 1
+    trim.look()
+    assert resident.given_back == 0
+    resident.now += 1
+    trim.look()
+    assert (resident.given_back, resident.now) == (1, resident.least)
+    resident.now = resident.least = 200 * MIB  # in use
+    for _ in range(3):
+        trim.look()
+    assert resident.given_back == 2, "what is in use is tried once"
+
+
+def test_growth_is_measured_from_the_least_since() -> None:
+    resident = Resident()
+    trim = HeapTrim(SimLoop(World()), resident.at(), resident.give_back)
+    resident.now = resident.least = 50 * MIB
+    trim.look()
+    resident.now = 90 * MIB
+    trim.look()
+    assert resident.given_back == 1
+
+
+def test_the_policy_looks_each_time_also_without_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("collect", "freeze", "enable", "set_threshold"):
+        monkeypatch.setattr(gc_policy.gc, name, lambda *_: 0)
+    world, resident = World(), Resident()
+    loop = SimLoop(world)
+    policy = GcPolicy(
+        loop,
+        leads_nothing=lambda: False,
+        resident_bytes=resident.at(),
+        heap=HeapTrim(loop, resident.at(), resident.give_back),
+    )
+    policy.start()
+    resident.now += limits.HEAP_GROWTH_BYTES
+    world.run_for(2 * CHECK_MS)
+    assert (policy.collections, resident.given_back) == (0, 1)
+    policy.stop()
