@@ -20,7 +20,10 @@ NO_HARD_STATE = HardState(0, NOBODY, 0)
 NO_CONFIG = (0, b"")
 UNPLACED = 0
 """Place of an entry that is staged and in no job yet."""
-_ENTRY_OVERHEAD_BYTES = 96
+_ENTRY_OVERHEAD_BYTES = 192
+"""Of an entry in memory besides its data: tuple, index, header of the bytes, place in the dict."""
+_RANGE_OVERHEAD_BYTES = 128
+"""Of what says that entries are durable: a group that gets one entry a batch has as many of these as entries."""
 
 
 def place_of(sequence: int, position: int) -> int:
@@ -168,7 +171,7 @@ class GroupLog:
 
 
 class EntryCache:
-    """Bounds the bytes of entries that all groups keep in memory. Only durable entries are evicted."""
+    """Bounds the memory of entries that all groups keep. Only durable entries are evicted."""
 
     __slots__ = ("_bytes_max", "_durable", "bytes")
 
@@ -193,8 +196,10 @@ class EntryCache:
     def durable(self, log: GroupLog, low: int, high: int) -> None:
         """Entries [low, high) are on disk now. Evict the oldest durable ones while the bound is exceeded."""
         self._durable.append((log, low, high))
+        self.bytes += _RANGE_OVERHEAD_BYTES
         while self.bytes > self._bytes_max and self._durable:
             oldest, first, stop = self._durable.popleft()
+            self.bytes -= _RANGE_OVERHEAD_BYTES
             for index in range(first, stop):
                 at = index - oldest.first
                 if 0 <= at < len(oldest.places) and oldest.places[at] == UNPLACED:
