@@ -2,8 +2,9 @@
 
 from muster_coordinator.limits import GROUP_UNCOMMITTED_BYTES_MAX, KIB, MIB, WAL_BYTES_MAX, WAL_FILE_BYTES
 
-LOG_CACHE_BYTES_MAX = 16 * MIB
-"""Payloads that one WAL keeps of all its groups together; behind it is the page cache."""
+LOG_CACHE_BYTES_MAX = 8 * MIB
+"""Memory of the entries that one WAL keeps of all its groups together; behind it is the page cache. A replica has two
+WALs, and each cache stays full once it is."""
 
 WAL_FILES_MIN = 4
 """The bound is at least so many files."""
