@@ -151,6 +151,8 @@ class FakeLog:
         """What a round shows; None: it takes its time, `confirming` has who waits."""
         self.confirming: list[Callable[[bool], None]] = []
         self.deleted: list[int] = []
+        self.undeletable: Code | None = None
+        """Why it refuses to delete records."""
         self.follows = False
         """Whether a follower may answer from it."""
         self.markers: list[TransactionMarker] = []
@@ -262,6 +264,9 @@ class FakeLog:
         return self.epochs.get(epoch, EpochEnd(Code.NONE))
 
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        if self.undeletable is not None:
+            done(OffsetResult(self.undeletable))
+            return
         self.deleted.append(offset)
         done(OffsetResult(Code.NONE, self.end if offset < 0 else offset))
 

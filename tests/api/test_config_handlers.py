@@ -489,6 +489,27 @@ def test_a_topic_becomes_compacted_and_back_from_the_level_on_at_which_every_rep
     assert surface.commands == []
 
 
+@pytest.mark.parametrize(("level", "expected"), [(MEMBERS_LEVEL - 1, 0), (MEMBERS_LEVEL, 40)])
+def test_lags_that_cross_the_servers_are_refused_where_the_server_compacts(level: int, expected: int) -> None:
+    """Kafka's `LogConfig.validate` judges a topic's configs together with what is in force without them."""
+    texts = {"log.cleanup.policy": "compact", "log.cleaner.max.compaction.lag.ms": "1000"}
+    settings = node_settings.api_settings(settings_of({"node.id": "0", "log.dirs": "/data", **texts}))
+    surface = configured()
+    surface.feature_level = level
+    client = KafkaClient(surface, settings=settings)
+    lag = change("min.compaction.lag.ms", 0, "1001")
+    resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": [lag]}
+    (answer,) = client.ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses
+    assert code(answer.error_code) == expected, answer.error_message
+    made = {"name": "new", "num_partitions": 1, "replication_factor": 1, "configs": [lag]}
+    del lag["config_operation"]
+    answer = client.ask(Api.CREATE_TOPICS, 7, topics=[{**made, "assignments": []}], timeout_ms=1_000)
+    assert code(answer.topics[0].error_code) == expected, answer.topics[0].error_message
+    made["configs"] = [lag, {"name": "max.compaction.lag.ms", "value": "2000"}]
+    answer = client.ask(Api.CREATE_TOPICS, 7, topics=[{**made, "name": "newer", "assignments": []}], timeout_ms=1_000)
+    assert code(answer.topics[0].error_code) == 0, "its own largest lag wins"
+
+
 @pytest.mark.parametrize(
     ("configs", "expected"),
     [

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.errors import Code
 from muster_coordinator.wire.versions import Api
 
-from tests.api.fake_surface import FakeSurface, topic
+from tests.api.fake_surface import FakeSurface
 from tests.api.kafka_client import KafkaClient, code
 
 
@@ -34,9 +35,14 @@ def test_the_log_start_moves_and_minus_one_is_the_high_watermark(version: int) -
 
 def test_records_that_cannot_be_deleted() -> None:
     surface = FakeSurface()
-    surface.add_topic(topic("kept", 1, first_group=300, configs=(("cleanup.policy", "compact"),)))
-    parts = (
-        ("nope", 0, 1), ("orders", 9, 1), ("orders", 1, 1), ("orders", 0, -2), (OFFSETS_TOPIC, 0, 1), ("kept", 0, 1),
-    )  # fmt: skip
-    assert [c for c, _ in cut(surface, *parts)] == [3, 3, 6, 1, 17, 44]
+    parts = (("nope", 0, 1), ("orders", 9, 1), ("orders", 1, 1), (OFFSETS_TOPIC, 0, 1))
+    assert [c for c, _ in cut(surface, *parts)] == [3, 3, 6, 17]
     assert surface.log_of("orders", 0).deleted == []
+
+
+@pytest.mark.parametrize("refused", [Code.POLICY_VIOLATION, Code.OFFSET_OUT_OF_RANGE, Code.NOT_LEADER_OR_FOLLOWER])
+def test_the_leaders_log_says_whether_its_records_may_be_deleted(refused: Code) -> None:
+    """It knows the policy in force, which may be the server's, and its offsets: `tests/replica/test_topic_defaults`."""
+    surface = FakeSurface()
+    surface.log_of("orders", 0).undeletable = refused
+    assert cut(surface, ("orders", 0, -2)) == [(refused, -1)]

@@ -76,6 +76,8 @@ def test_the_least_lag_of_a_compacted_topic_is_not_above_the_largest() -> None:
     assert error is not None
     assert "min.compaction.lag.ms" in error
     assert validate_all(lags, voters=3, may_compact=True) is None
+    assert validate_all(lags, voters=3, may_compact=True, server={"cleanup.policy": "compact"}) is not None
+    assert validate_all(lags, voters=3, may_compact=False, server={"cleanup.policy": "compact"}) is None
 
 
 @pytest.mark.parametrize("value", ["", "remove", "delete,remove"])

@@ -19,6 +19,7 @@ from muster_coordinator.api.configs import BROKER, GROUP, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services, configs_error
+from muster_coordinator.api.topic_values import values_of
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS, broker_config_error
 from muster_coordinator.controller.commands import AlterBrokerConfigs, AlterTopicConfigs
@@ -27,7 +28,6 @@ from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.topics.stores import TopicStore
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -172,7 +172,7 @@ class AlterConfigs:
                 # Kafka's tools set and remove them around a move; they mean nothing here (ADR 46).
                 return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=topic.configs)
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
-        configs = _judged(change(topic.configs, resource.configs), topic, image, self._services.store_of(topic))
+        configs = _judged(change(topic.configs, resource.configs), topic, image, self._services)
         return AlterTopicConfigs(topic_id=topic.topic_id, expected=topic.configs, configs=configs)
 
     def _of_broker(self, resource: Value, change: Change) -> AlterBrokerConfigs:
@@ -248,10 +248,12 @@ def _refuse_twice(changes: tuple[Value, ...]) -> None:
         raise ApiError(Code.INVALID_REQUEST, "a config is named twice")
 
 
-def _judged(overrides: dict[str, str], topic: Topic, image: ClusterImage, store: TopicStore) -> Overrides:
+def _judged(overrides: dict[str, str], topic: Topic, image: ClusterImage, services: Services) -> Overrides:
     voters = min(len(partition.voters) for partition in topic.partitions)
-    error = validate_all(overrides, voters=voters, may_compact=image.feature_level >= MEMBERS_LEVEL)
-    error = error or configs_error(store, overrides)
+    server = values_of(services.settings.topic_values)
+    may_compact = image.feature_level >= MEMBERS_LEVEL
+    error = validate_all(overrides, voters=voters, may_compact=may_compact, server=server)
+    error = error or configs_error(services.store_of(topic), overrides)
     if error is not None:
         raise ApiError(Code.INVALID_CONFIG, error)
     return tuple(sorted(overrides.items()))

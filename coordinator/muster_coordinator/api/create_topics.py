@@ -25,6 +25,7 @@ from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_gr
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services, configs_error
 from muster_coordinator.api.topic_entries import CreatedEntries
+from muster_coordinator.api.topic_values import values_of
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage
@@ -197,16 +198,17 @@ class CreateTopics:
         asked: int = topic.num_partitions
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
-    @staticmethod
     def _judge_configs(
-        topic: Value, factor: int, image: ClusterImage, store: TopicStore
+        self, topic: Value, factor: int, image: ClusterImage, store: TopicStore
     ) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
                 raise ApiError(Code.INVALID_CONFIG, f"{config.name}: null value")
             overrides[config.name] = config.value
-        error = validate_all(overrides, voters=max(1, factor), may_compact=image.feature_level >= MEMBERS_LEVEL)
+        server = values_of(self._services.settings.topic_values)
+        may_compact = image.feature_level >= MEMBERS_LEVEL
+        error = validate_all(overrides, voters=max(1, factor), may_compact=may_compact, server=server)
         error = error or configs_error(store, overrides)
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)

@@ -1,5 +1,5 @@
 """DeleteRecords: moves a partition's log start, on an administrator's request and through the partition's own log
-(protocol notes 14)."""
+(protocol notes 14), which knows the policy in force and judges the offset."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,10 @@ from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.topic_configs import items
 from muster_coordinator.errors import Code
 from muster_coordinator.replica.partitions.surface import OffsetResult
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
-
-_HIGH_WATERMARK = -1
 
 
 class DeleteRecords:
@@ -71,10 +68,6 @@ class DeleteRecords:
                 done(OffsetResult(doubt.answer(absent)))
         elif topic.internal:
             done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))
-        elif "delete" not in items(dict(topic.configs), "cleanup.policy"):
-            done(OffsetResult(Code.POLICY_VIOLATION))
-        elif one.offset < _HIGH_WATERMARK:
-            done(OffsetResult(Code.OFFSET_OUT_OF_RANGE))
         else:
             log = services.surface.local_log(topic.partitions[one.partition_index].group)
             if log is None:

@@ -36,6 +36,11 @@ class ServerValue(NamedTuple):
 ServerValues = Mapping[str, ServerValue]
 
 
+def values_of(server: ServerValues) -> dict[str, str]:
+    """Without where they come from."""
+    return {name: one.value for name, one in server.items()}
+
+
 class Source(NamedTuple):
     """One of the places that have a value."""
 

@@ -8,6 +8,7 @@ storage) is refused with a message that says so (error 40). What it does not do:
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from muster_coordinator.controller import limits
@@ -230,18 +231,21 @@ def validate(name: str, value: str) -> str | None:
     return None if error is None else f"{name}: {error}"
 
 
-def validate_all(overrides: Mapping[str, str], *, voters: int, may_compact: bool) -> str | None:
+def validate_all(
+    overrides: Mapping[str, str], *, voters: int, may_compact: bool, server: Mapping[str, str] = MappingProxyType({})
+) -> str | None:
     """Why a topic cannot have these overrides together, with this many voters per partition; or None. `may_compact`: is
-    the feature level one of which every replica knows cleaned segments?"""
+    the feature level one of which every replica knows cleaned segments? `server`: what is in force without them."""
     for name, text in overrides.items():
         error = validate(name, text)
         if error is not None:
             return error
-    if "compact" in items(overrides, "cleanup.policy"):
-        if not may_compact:
-            return "cleanup.policy: compact is possible once all replicas run release 0.2.0 and the feature level is 3"
-        if integer(overrides, "min.compaction.lag.ms") > integer(overrides, "max.compaction.lag.ms"):
-            return "min.compaction.lag.ms: must not be above max.compaction.lag.ms"
+    if "compact" in items(overrides, "cleanup.policy") and not may_compact:
+        return "cleanup.policy: compact is possible once all replicas run release 0.2.0 and the feature level is 3"
+    values = {**server, **overrides}
+    compacts = may_compact and "compact" in items(values, "cleanup.policy")
+    if compacts and integer(values, "min.compaction.lag.ms") > integer(values, "max.compaction.lag.ms"):
+        return "min.compaction.lag.ms: must not be above max.compaction.lag.ms"
     majority = voters // 2 + 1
     if integer(overrides, "min.insync.replicas") > majority:
         return f"min.insync.replicas: a batch is acknowledged by a majority, which is {majority} of {voters} replicas"

@@ -353,6 +353,9 @@ class GroupManager:
 
     def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
         """Have the groups of new partitions made, remove those of deleted topics, and tell the shards of deletions."""
+        if before is not None and before.feature_level != after.feature_level:
+            for number, (topic, _) in self._topics.items():
+                self._rolls[number] = self._roll(topic)
         if before is not None and before.topics is after.topics:
             return
         old = {} if before is None else before.topics
@@ -482,24 +485,28 @@ class GroupManager:
             of_offsets = topic.name == OFFSETS_TOPIC
             settings = self._settings
             return settings.offsets_segment_bytes if of_offsets else settings.transactions_segment_bytes, SEGMENT_MS
-        configs = self._effective(dict(self._settings.topic_configs), topic)
+        configs = self._of_server(dict(self._settings.topic_configs)) | dict(topic.configs)
         roll_ms = int(configs.get("segment.ms", SEGMENT_MS))
         if "compact" in configs.get("cleanup.policy", ""):
             # What is in the active segment is not cleaned (KIP-354).
             roll_ms = min(roll_ms, int(configs.get("max.compaction.lag.ms", roll_ms)))
         return int(configs.get("segment.bytes", SEGMENT_BYTES)), roll_ms
 
+    def default_policy(self) -> str:
+        """`cleanup.policy` of clients' topics that do not say it themselves."""
+        return self._of_server(dict(self._settings.topic_configs)).get("cleanup.policy", "delete")
+
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
         """Those in force that differ from Kafka's defaults: mostly none, so that a batch costs no parsing of them."""
         configs = {name: value for name, value in self._settings.topic_configs if value != DEFAULTS[name]}
-        return self._effective(configs, self._topics[number][0])
+        return self._of_server(configs) | dict(self._topics[number][0].configs)
 
-    def _effective(self, configs: dict[str, str], topic: Topic) -> dict[str, str]:
-        """The server's `configs`, and above them the topic's own. Compaction by default begins when all replicas know
-        it, as a topic's own does."""
+    def _of_server(self, configs: dict[str, str]) -> dict[str, str]:
+        """The server's `configs`, which a topic's own win over. Compaction by default begins when all replicas know it,
+        as a topic's own does."""
         if self.image is None or self.image.feature_level < MEMBERS_LEVEL:
             configs.pop("cleanup.policy", None)
-        return configs | dict(topic.configs)
+        return configs
 
     def topic_logs(self) -> list[TopicLog]:
         """Partitions of topics that exist here."""

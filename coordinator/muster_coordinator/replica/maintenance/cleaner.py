@@ -91,8 +91,9 @@ class Cleaner:
         image = self._group_manager.image
         if self._looking or image is None:
             return
-        topics = (dict(topic.configs).get("cleanup.policy", "") for topic in _of_clients(image))
-        if compacted(self._settings, image) or any("compact" in policy for policy in topics):
+        default = self._group_manager.default_policy()
+        policies = (dict(topic.configs).get("cleanup.policy", default) for topic in _of_clients(image))
+        if compacted(self._settings, image) or any("compact" in policy for policy in policies):
             self._looking = True
             self._later()
 
