@@ -21,7 +21,7 @@ import pytest
 from muster_operator.app import Core
 from muster_operator.kube.adapter import KubeAdapter
 from muster_operator.kube.client import ApiClient
-from muster_operator.kube.kinds import CHILDREN, OWNERS, POD, SECRET
+from muster_operator.kube.kinds import CHILDREN, CLUSTER, GROUP, OWNERS, POD, SECRET
 from muster_operator.kube.login import Login
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.metrics import Metrics
@@ -147,7 +147,7 @@ async def converge(place: Place, line: FaultLine) -> None:
 
 
 async def is_settled(place: Place) -> bool:
-    for kind in OWNERS:
+    for kind in (CLUSTER, GROUP):
         (live,) = await place.kube.list(api_version=kind.api_version, kind=kind.kind, namespace=place.name)
         status = live.get("status") or {}
         said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
