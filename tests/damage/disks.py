@@ -11,6 +11,7 @@ at its end replica 2 was cut off, so that the last commits and records were ackn
 import json
 import lzma
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,10 +58,16 @@ class Damage(NamedTuple):
     @property
     def kind(self) -> str:
         """What sort of file it is: what the table has a row for."""
-        folder, _, rest = self.path.partition("/")
-        if rest.endswith("synced"):
-            return f"{folder}/synced"
-        return f"{folder}{'.sidx' if rest.endswith('.sidx') else ''}"
+        return kind_of(self.path)
+
+
+@cache
+def kind_of(path: str) -> str:
+    """The same of every byte of a file, and asked of 440,000."""
+    folder, _, rest = path.partition("/")
+    if rest.endswith("synced"):
+        return f"{folder}/synced"
+    return f"{folder}{'.sidx' if rest.endswith('.sidx') else ''}"
 
 
 def made() -> list[SimDisk]:
@@ -121,6 +128,11 @@ def every_damage(disk: SimDisk) -> list[Damage]:
         for at in range(written_bytes(disk, path))
         for cut in (False, True)
     ]
+
+
+def kinds_of(disk: SimDisk) -> set[str]:
+    """Of the files in which there is something to damage."""
+    return {kind_of(path) for path in disk.files() if written_bytes(disk, path)}
 
 
 def sample(everything: list[Damage], count: int) -> list[Damage]:
