@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import LOW_PRIORITY, PATIENCE_S, be_patient, has_none_of, longest_first
+from tests.suites import LOW_PRIORITY, PATIENCE_S, SPARK, be_patient, has_none_of, longest_first
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -105,7 +105,33 @@ def test_a_file_that_names_another_marker_only_is_left_out(tmp_path: Path) -> No
     module.write_text("pytestmark = [pytest.mark.simple, pytest.mark.clients]\n")
     assert has_none_of("integration", module)
     assert not has_none_of("clients", module)
-    assert not has_none_of("integration", tmp_path), "a folder may hold anything"
+    (tmp_path / "test_other.py").write_text("pytestmark = pytest.mark.integration\n")
+    assert not has_none_of("integration", tmp_path)
+
+
+def test_a_folder_is_left_out_when_all_files_below_it_are(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / "conftest.py").write_text("import pyspark\n")
+    module = below / "test_x.py"
+    module.write_text("pytestmark = pytest.mark.simple\n")
+    assert has_none_of("sim", tmp_path)
+    (below / "test_y.py").write_text("@pytest.mark.sim\ndef test_y(): ...\n")
+    assert not has_none_of("sim", tmp_path)
+    assert not has_none_of("sim", below)
+
+
+def test_a_file_that_is_of_spark_as_a_whole_is_imported_by_its_suite_alone(tmp_path: Path) -> None:
+    module = tmp_path / "test_x.py"
+    module.write_text("pytestmark = [pytest.mark.clients, pytest.mark.pipeline]\n")
+    assert has_none_of("clients", module)
+    assert not has_none_of(SPARK, module)
+    in_part = tmp_path / "test_y.py"
+    in_part.write_text("@pytest.mark.clients\ndef test_x(): ...\n@pytest.mark.pipeline\ndef test_y(): ...\n")
+    assert not has_none_of("clients", in_part)
+    assert not has_none_of(SPARK, in_part)
+    others = [expression for suite, expression in runs() if suite != SPARK]
+    assert not any(selects(expression, markers) for expression in others for markers in SETS if SPARK in markers)
 
 
 def item(path: str, name: str, seconds: float | None) -> Any:
