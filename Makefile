@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven quotas closing transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
-  test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
+  test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the sandbox; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
+	@echo "make pipeline-archive  the pipeline as a zip for spark-submit --py-files (YARN), in dist/"
 	@echo "make lock, make sbom, make audit   what the image has: versions and hashes, as CycloneDX, and what is known against it"
 	@echo "make docs       the documents as pages with a search, in .cache/site"
 	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything, FORM=pure"
@@ -229,6 +230,10 @@ SCALE ?= 4M
 
 bench-pipeline: setup
 	$(BIN)/python -m bench.pipeline --records $(SCALE)
+
+# dist/muster-pipeline.zip and the script that spark-submit starts (docs/pipeline.md, "On a cluster").
+pipeline-archive: setup
+	$(BIN)/python pipeline/packaging/archive.py --out dist
 
 # 1,000 ConsumerGroups against a real API server: operator start to converged, memory; writes while they are busy.
 operator-bench: setup

@@ -31,9 +31,14 @@ def cause(text: str) -> tuple[Exit, str]:
         return code, ours[2]
     missing = _NO_MODULE.search(text)
     if missing is not None:
+        package = missing[1].partition(".")[0]
+        by_archive = (
+            "the zip of `make pipeline-archive` with spark-submit --py-files"
+            if package.startswith("muster_")
+            else "an environment that has it with spark-submit --archives and PYSPARK_PYTHON"
+        )
         return Exit.USAGE, (
-            f"the executors do not have the package {missing[1].partition('.')[0]}: {INSTALL} in their Python, or "
-            "hand an archive of it over with spark-submit --archives and PYSPARK_PYTHON"
+            f"the executors do not have the package {package}: {INSTALL} in their Python, or hand over {by_archive}"
         )
     denied = _DENIED.search(last)
     if denied is not None:

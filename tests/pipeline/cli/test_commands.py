@@ -315,7 +315,12 @@ def in_a_worker(last: str) -> str:
         (
             in_a_worker("ModuleNotFoundError: No module named 'muster_pipeline.job'"),
             Exit.USAGE,
-            "executors do not have the package muster_pipeline: pip install",
+            "executors do not have the package muster_pipeline: pip install .* over the zip of `make pipeline-archive`",
+        ),
+        (
+            in_a_worker("ModuleNotFoundError: No module named 'deltalake'"),
+            Exit.USAGE,
+            "executors do not have the package deltalake: pip install .* or hand over an environment .* --archives",
         ),
         (
             in_a_worker("PermissionError: [Errno 13] Permission denied: '/logs/__consumer_offsets-3/0.log'"),
