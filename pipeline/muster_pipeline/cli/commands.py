@@ -88,6 +88,7 @@ def add_commands(group: typer.Typer) -> None:
         sql,
         weekly,
         dashboard,
+        fleet,
     ):
         group.command(command.__name__)(command)
 
@@ -377,6 +378,30 @@ def dashboard() -> None:
         from muster_pipeline.report import dashboard as board
 
         sys.stdout.write(board.text())
+
+
+def fleet(
+    clusters: Annotated[
+        str, typer.Option("--clusters", help='File that names clusters, one {"cluster": …, "segments": …} a line.')
+    ],
+    tables: Tables,
+    master: Master = "local[2]",
+    conf: Conf = None,
+    stall_min_ms: StallMin = STALL_MIN_MS,
+    offsets_retention_ms: Retention = OFFSETS_RETENTION_MS,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read the logs of many clusters, packed by bytes into tasks; each cluster is published by itself."""
+    with failures_told():
+        from muster_pipeline.cli import fleet as running
+
+        if dry_run:
+            running.plan(clusters, as_json=as_json)
+        else:
+            running.ingest(
+                _run(tables, "", None, master, conf, None, None, stall_min_ms, offsets_retention_ms), clusters
+            )
 
 
 def _place(tables: str) -> "Place":

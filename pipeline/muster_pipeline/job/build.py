@@ -1,7 +1,7 @@
 """A whole run on the driver: log end offsets, tasks, publication. With `spark` None the tasks run in this process."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -55,27 +55,54 @@ def build(
     """
     where = root.place if isinstance(root, Snapshot) else place(root)
     with writing(where, settings.cluster):
-        before = _before(where, settings.cluster)
-        _refuse_overtaken(source, before)
-        task = Stage(input=source, place=where, settings=settings, token=new_token())
-        ends = samples.published_with(task, before, log_ends, is_appended=is_appended, is_round=is_round)
-        task = replace(task, log_ends=ends, keeps_state=is_round and isinstance(source, LiveInput))
-        numbers = distribute.ordered(task)
-        done = _run(spark, task, numbers)
-        if {one.log_partition for one in done} != set(numbers):
-            raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
-        wanted = targets(before, task.tables(), [entry for one in done for entry in one.files], numbers)
-        wanted[samples.NAME] = ends.files
-        if is_round:
-            wanted = keeping_equal(where, before, wanted)
-        run = Publication(
-            place=where, cluster=settings.cluster, before=before, settings=asdict(settings),
-            input=dict(source.describe()), now_ms=clock_ms(), kept_ms=ROUND_KEPT_MS if is_round else KEPT_MS,
-            token=task.token,
-        )  # fmt: skip
-        snapshot = publish(run, wanted)
+        begun = begin(source, where, settings, log_ends, is_appended=is_appended, is_round=is_round)
+        return complete(begun, _run(spark, begun.task, distribute.ordered(begun.task)), clock_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run of one cluster whose tasks may run now."""
+
+    task: Stage
+    before: Snapshot | None
+    is_round: bool
+
+
+def begin(
+    source: Input,
+    where: Place,
+    settings: FoldSettings,
+    log_ends: pa.Table | None = None,
+    *,
+    is_appended: bool = False,
+    is_round: bool = False,
+) -> Begun:
+    """What the tasks of a run share; the caller is `writing`. Raises TablesError, OSError."""
+    before = _before(where, settings.cluster)
+    _refuse_overtaken(source, before)
+    task = Stage(input=source, place=where, settings=settings, token=new_token())
+    ends = samples.published_with(task, before, log_ends, is_appended=is_appended, is_round=is_round)
+    task = replace(task, log_ends=ends, keeps_state=is_round and isinstance(source, LiveInput))
+    return Begun(task=task, before=before, is_round=is_round)
+
+
+def complete(begun: Begun, done: Sequence[Done], clock_ms: Callable[[], int] = now_ms) -> Built:
+    """Publish what the tasks made. Raises TablesError, OSError."""
+    task, before = begun.task, begun.before
+    where, numbers = task.place, distribute.ordered(task)
+    if {one.log_partition for one in done} != set(numbers):
+        raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
+    wanted = targets(before, task.tables(), [entry for one in done for entry in one.files], numbers)
+    wanted[samples.NAME] = task.log_ends.files
+    if begun.is_round:
+        wanted = keeping_equal(where, before, wanted)
+    run = Publication(
+        place=where, cluster=task.settings.cluster, before=before, settings=asdict(task.settings),
+        input=dict(task.input.describe()), now_ms=clock_ms(), kept_ms=ROUND_KEPT_MS if begun.is_round else KEPT_MS,
+        token=task.token,
+    )  # fmt: skip
     return Built(
-        snapshot=snapshot,
+        snapshot=publish(run, wanted),
         records=sum(one.records for one in done),
         log_partitions=tuple(sorted(numbers)),
         worker_rss_bytes_max=max((one.peak_rss_bytes for one in done), default=0),

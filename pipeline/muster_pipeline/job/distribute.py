@@ -6,9 +6,9 @@ It returns the entries of the files written (a few per task), not data. So the p
 """
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,19 +20,17 @@ from muster_pipeline.schemas.columns import optional, required, schema
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.store.files import FileEntry
 
-DONE: Final = schema(
-    (
-        required("log_partition", pa.int32(), "task"),
-        required("records", pa.int64(), "records read"),
-        required("peak_rss_bytes", pa.int64(), "of the worker process so far, bytes"),
-        optional("table", pa.string(), "of a file; null: the task wrote none"),
-        optional("path", pa.string(), "relative to the table's folder"),
-        optional("rows", pa.int64(), "of the file"),
-        optional("bytes", pa.int64(), "of the file"),
-        optional("statistics", pa.string(), "of the file, Delta's JSON"),
-    ),
-    comment="one file that a task wrote",
+COLUMNS: Final = (
+    required("log_partition", pa.int32(), "task"),
+    required("records", pa.int64(), "records read"),
+    required("peak_rss_bytes", pa.int64(), "of the worker process so far, bytes"),
+    optional("table", pa.string(), "of a file; null: the task wrote none"),
+    optional("path", pa.string(), "relative to the table's folder"),
+    optional("rows", pa.int64(), "of the file"),
+    optional("bytes", pa.int64(), "of the file"),
+    optional("statistics", pa.string(), "of the file, Delta's JSON"),
 )
+DONE: Final = schema(COLUMNS, comment="one file that a task wrote")
 
 
 def ordered(stage: Stage) -> tuple[int, ...]:
@@ -66,8 +64,13 @@ def plan(frame: DataFrame) -> str:
 
 def collect(frame: DataFrame) -> tuple[Done, ...]:
     """Run the stage. The result does not depend on the order in which tasks end."""
+    return results(frame.toArrow().to_pylist())
+
+
+def results(rows: Iterable[Mapping[str, Any]]) -> tuple[Done, ...]:
+    """Of rows of DONE, of one cluster."""
     found: dict[int, Done] = {}
-    for row in sorted(frame.toArrow().to_pylist(), key=lambda one: (one["log_partition"], one["path"] or "")):
+    for row in sorted(rows, key=lambda one: (one["log_partition"], one["path"] or "")):
         number = row["log_partition"]
         known = found.get(number)
         entries = () if known is None else known.files
@@ -81,7 +84,12 @@ def collect(frame: DataFrame) -> tuple[Done, ...]:
 
 
 def _rows(done: Done) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows_of(done), schema=DONE)
+
+
+def rows_of(done: Done) -> list[dict[str, Any]]:
+    """A task's result as rows of DONE."""
     task = {"log_partition": done.log_partition, "records": done.records, "peak_rss_bytes": done.peak_rss_bytes}
     names = ("table", "path", "rows", "bytes", "statistics")
     rows = [{**task, **{name: getattr(entry, name) for name in names}} for entry in done.files]
-    return pa.RecordBatch.from_pylist(rows or [task], schema=DONE)
+    return rows or [task]
