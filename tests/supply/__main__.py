@@ -16,7 +16,11 @@ from tests.supply.audit import audit
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "operator/requirements"
-LOCKS = {"image": ("coordinator", "operator", "cli"), "demo": ("coordinator", "operator", "cli", "demo")}
+LOCKS = {
+    "image": ("coordinator", "operator", "cli"),
+    "demo": ("coordinator", "operator", "cli", "demo"),
+    "pipeline": ("pipeline",),
+}
 """Lock file: the extras that are in it. The demo's image has the other's versions, and more."""
 OLDEST_PYTHON = "3.11"
 
