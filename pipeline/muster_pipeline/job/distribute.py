@@ -43,15 +43,20 @@ def frame(spark: SparkSession, stage: Stage, log_partitions: Sequence[int]) -> D
     """The lazily evaluated stage; one row of DONE for each file."""
 
     def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None, "Spark calls this in a task"
-        name = attempt_name(context.taskAttemptId())
+        name = task_attempt()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield _rows(run(stage, log_partitions[number], name))
 
     numbers = spark.range(0, len(log_partitions), 1, numPartitions=max(1, len(log_partitions)))
     return numbers.mapInArrow(tasks, struct_type(DONE))
+
+
+def task_attempt() -> str:
+    """The name of the attempt of the task that calls it."""
+    context = TaskContext.get()
+    assert context is not None, "Spark calls this in a task"
+    return attempt_name(context.taskAttemptId())
 
 
 def plan(frame: DataFrame) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from muster_pipeline.job import distribute, stage
@@ -82,9 +81,7 @@ def frame(spark: SparkSession, stages: Mapping[str, Stage], loads: Sequence[Load
     """The lazily evaluated tasks; rows of DONE."""
 
     def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None, "Spark calls this in a task"
-        name = attempt_name(context.taskAttemptId())
+        name = distribute.task_attempt()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pylist(carried_out(stages, loads[number], name), schema=DONE)
