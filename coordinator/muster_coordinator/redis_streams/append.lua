@@ -1,12 +1,15 @@
 -- Append one produced batch to a partition's stream, or say why not: all of it or nothing.
 --
--- KEYS: the stream; a hash beside it, in the same slot: `epoch` is the owner's, `p:ID` what is known of a producer as
+-- KEYS: the stream; a hash beside it, in the same slot: `incarnation` and `epoch` are the owner's (`claim.lua`),
+--   `last` its last append as "EPOCH NUMBER ENTRY", `p:ID` what is known of a producer as
 --   "EPOCH FIRST LAST ENTRY;..." for its last batches, oldest first: sequences, and the id of the batch's first entry.
 -- ARGV: the caller's epoch; the greatest sequence of an id, and the greatest milliseconds; producer id (-1: none), its
---   epoch, its base sequence; the number of records; then for each its time ('': that of its id), the number of
---   arguments that follow, those.
--- Returns {word, detail}: OK or DUPLICATE with the first entry's id; FENCED with the owner's epoch; EPOCH, SEQUENCE;
---   TYPE with that of the key; BEYOND with the stream's last id, after which there is no room.
+--   epoch, its base sequence; the number of records; the topic's incarnation; the number of this append among those of
+--   this epoch (-1: not numbered); then for each record its time ('': that of its id), the number of arguments that
+--   follow, those.
+-- Returns {word, detail}: OK or DUPLICATE with the first entry's id; FENCED with the owner's epoch; UNCLAIMED; STALE, a
+--   later append is there; EPOCH, SEQUENCE; TYPE with that of the key; BEYOND with the stream's last id, after which
+--   there is no room. A DUPLICATE writes too, so that WAIT after it says something.
 --
 -- Nothing can fail between two XADDs: ids rise, limits were judged by the caller, and memory is judged by Redis before
 -- the first write of a script and not after. The first write is to the hash, so that a user who may not write it has
@@ -16,10 +19,23 @@ local stream, state = KEYS[1], KEYS[2]
 local epoch, sequence_max, milliseconds_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local producer, producer_epoch, base, count = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
+local incarnation, number = tonumber(ARGV[8]), tonumber(ARGV[9])
+
 local function whole(number)
   return string.format('%.0f', number)
 end
 
+local function duplicate(id)
+  redis.call('HSET', state, 'asked', '1')
+  return {'DUPLICATE', id}
+end
+
+local claimed = tonumber(redis.call('HGET', state, 'incarnation') or '0')
+if claimed > incarnation then
+  return {'FENCED', redis.call('HGET', state, 'epoch')}
+elseif claimed < incarnation then
+  return {'UNCLAIMED', whole(claimed)}
+end
 local owner = redis.call('HGET', state, 'epoch')
 if owner and tonumber(owner) > epoch then
   return {'FENCED', owner}
@@ -27,6 +43,15 @@ end
 local kind = redis.call('TYPE', stream)['ok']
 if kind ~= 'stream' and kind ~= 'none' then
   return {'TYPE', kind}
+end
+local before = number >= 0 and redis.call('HGET', state, 'last')
+if before then
+  local its_epoch, its_number, id = before:match('^(%d+) (%d+) (%d+%-%d+)$')
+  if tonumber(its_epoch) == epoch and tonumber(its_number) == number then
+    return duplicate(id)
+  elseif tonumber(its_epoch) == epoch and tonumber(its_number) > number then
+    return {'STALE', its_number}
+  end
 end
 
 local kept, final = {}, (base + count - 1) % SEQUENCES
@@ -37,7 +62,7 @@ if known then
     local wanted = 0
     for first, last, id in known_batches:gmatch('(%d+) (%d+) (%d+%-%d+);') do
       if tonumber(first) == base and tonumber(last) == final then
-        return {'DUPLICATE', id}
+        return duplicate(id)
       end
       kept[#kept + 1] = first .. ' ' .. last .. ' ' .. id .. ';'
       wanted = (tonumber(last) + 1) % SEQUENCES
@@ -79,7 +104,7 @@ if milliseconds + math.floor((sequence + count - 1) / (sequence_max + 1)) > mill
 end
 
 redis.call('HSET', state, 'epoch', ARGV[1])
-local first, at = whole(milliseconds) .. '-' .. whole(sequence), 8
+local first, at = whole(milliseconds) .. '-' .. whole(sequence), 10
 for _ = 1, count do
   local told, size = ARGV[at], tonumber(ARGV[at + 1])
   local ms = whole(milliseconds)
@@ -101,5 +126,8 @@ if producer ~= '-1' then
     table.remove(kept, 1)
   end
   redis.call('HSET', state, 'p:' .. producer, whole(producer_epoch) .. ' ' .. table.concat(kept))
+end
+if number >= 0 then
+  redis.call('HSET', state, 'last', whole(epoch) .. ' ' .. whole(number) .. ' ' .. first)
 end
 return {'OK', first}

@@ -4,7 +4,8 @@ Problem: two owners of a partition may both believe that they are, and a produce
 lost; Redis itself must refuse the first and know the second. Mechanism: `append.lua` judges the owner's epoch and the
 producer's sequence, chooses ids and adds the entries in one step that nobody comes between. What this does not do: send
 it. An answer that did not come is unknown, and the same call once more tells: DUPLICATE, or it is appended now; that is
-so for producers with an id only.
+so for producers with an id, and for any append that its owner has numbered: an owner has one append of a partition
+under way, and gives each the next number, so that one that comes late, from a connection given up, is refused.
 """
 
 from collections.abc import Sequence
@@ -39,8 +40,9 @@ def keys_of(prefix: str, topic: str, partition: int) -> tuple[str, str]:
     return stream, f"{stream}:state"
 
 
-def arguments(epoch: int, offsets: Offsets, batch: Produced) -> list[bytes]:
-    """ARGV of the script; `epoch` is the term in which the caller owns the partition."""
+def arguments(epoch: int, offsets: Offsets, batch: Produced, *, incarnation: int = 0, number: int = -1) -> list[bytes]:
+    """ARGV of the script; `epoch` is the term in which the caller owns the partition, `number` this append's in it (-1:
+    it has none), `incarnation` the topic's, by which the stream was claimed."""
     numbers = (
         epoch,
         offsets.sequence_max,
@@ -49,6 +51,8 @@ def arguments(epoch: int, offsets: Offsets, batch: Produced) -> list[bytes]:
         batch.producer_epoch,
         batch.base_sequence,
         len(batch.records),
+        incarnation,
+        number,
     )
     found = [b"%d" % number for number in numbers]
     for timestamp_ms, fields in batch.records:
@@ -64,6 +68,8 @@ def outcome(reply: Sequence[bytes], offsets: Offsets, stream: str) -> Appended |
     said = detail.decode()
     if word == b"FENCED":
         return AppendRefused(Code.NOT_LEADER_OR_FOLLOWER, f"{stream} has an owner of epoch {said}")
+    if word == b"STALE":
+        return AppendRefused(Code.NOT_LEADER_OR_FOLLOWER, f"{stream} has had append {said} of this owner")
     if word == b"EPOCH":
         return AppendRefused(Code.INVALID_PRODUCER_EPOCH, f"the producer has epoch {said} by now")
     if word == b"SEQUENCE":

@@ -70,6 +70,10 @@ class Offsets(NamedTuple):
             )
         return entry.milliseconds << self.bits | entry.sequence
 
+    def has(self, entry: EntryId) -> bool:
+        """Whether the entry has an offset."""
+        return entry.sequence <= self.sequence_max and entry.milliseconds <= self.milliseconds_max
+
     def id_of(self, offset: int) -> EntryId:
         """The id that this offset has, whether or not there is such an entry."""
         assert 0 <= offset <= OFFSET_MAX, "offsets are checked before"

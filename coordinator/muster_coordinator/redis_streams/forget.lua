@@ -1,0 +1,12 @@
+-- Remove the stream of a deleted topic, and the hash beside it.
+--
+-- KEYS: the stream; the hash beside it. ARGV: the cluster's id; the incarnation of the deleted topic.
+-- Returns {word, ''}: OK; KEPT if it was never claimed by this cluster, or belongs to a topic that was made later.
+local stream, state = KEYS[1], KEYS[2]
+local claimed = redis.call('HGET', state, 'incarnation')
+if redis.call('HGET', state, 'cluster') ~= ARGV[1] or not claimed or tonumber(claimed) > tonumber(ARGV[2]) then
+  return {'KEPT', ''}
+end
+redis.call('DEL', state)
+redis.call('UNLINK', stream)
+return {'OK', ''}

@@ -1,0 +1,86 @@
+"""What an owner asks of its partition's stream, as arguments of scripts, and what the answers mean.
+
+Problem: a partition's owner must know from one answer what is there: where the log begins and ends, which entries there
+are from an offset on, and whether the stream is the one that it has claimed. Mechanism: `read.lua` tells all of that of
+one moment; a stream that this incarnation of the topic has claimed is the topic's, so what it does not have does not
+exist. Entries are read from behind the offset before the wanted one, so that an entry without an offset is met and not
+skipped. What this does not do: send anything (`server`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from muster_coordinator.redis_streams.entries import StreamRecord, record_of
+from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
+
+ZERO = EntryId(0, 0)
+
+
+class Claim(NamedTuple):
+    """By what right a stream is written."""
+
+    cluster: str
+    incarnation: int
+    """The number of the partition's Raft group: none is ever given twice, and a topic that is made anew has a greater
+    one."""
+    epoch: int
+
+    def arguments(self) -> list[bytes]:
+        """ARGV of `claim.lua`."""
+        return [self.cluster.encode(), b"%d" % self.incarnation, b"%d" % self.epoch]
+
+
+class Seen(NamedTuple):
+    """A stream at one moment."""
+
+    log_start: int
+    end: int
+    """The offset after the last entry that ever was."""
+    last: EntryId
+    entries: Sequence[tuple[EntryId, Sequence[bytes]]]
+
+    def records(self, offsets: Offsets, stream: str) -> Iterator[tuple[int, StreamRecord]]:
+        """(offset, record) of each entry; EntryBeyondOffsets at one that has none."""
+        for entry, fields in self.entries:
+            yield offsets.offset_of(entry, stream), record_of(entry, fields)
+
+
+def read_arguments(incarnation: int, begin: bytes, entries_max: int, bytes_max: int) -> list[bytes]:
+    """ARGV of `read.lua`."""
+    return [b"%d" % incarnation, begin, b"%d" % entries_max, b"%d" % bytes_max]
+
+
+def from_offset(offset: int, offsets: Offsets) -> bytes:
+    """Where a read of this offset begins."""
+    return b"-" if offset == 0 else b"(" + offsets.id_of(offset - 1).text.encode()
+
+
+def from_time(timestamp_ms: int) -> bytes:
+    """Where a look-up of this time begins."""
+    return b"%d" % timestamp_ms
+
+
+LAST = b"last"
+
+
+def seen(answer: Sequence[Any], offsets: Offsets, stream: str) -> Seen:
+    """An answer OK of `read.lua`."""
+    _, last_text, kept, first_text, entries = answer
+    last = EntryId.parse(last_text)
+    if last.milliseconds > offsets.milliseconds_max:
+        raise EntryBeyondOffsets(f"{stream} has had entry {last.text}: no offset comes after it")
+    end = 0 if last == ZERO else offsets.first_of_next(last, 0)
+    start = offset_at(EntryId.parse(kept), offsets) if kept else 0
+    if first_text:
+        first = EntryId.parse(first_text)
+        start = max(start, end if first == ZERO else offset_at(first, offsets))
+    found = [(EntryId.parse(entry), fields) for entry, fields in entries]
+    return Seen(start, max(end, start), last, found)
+
+
+def offset_at(entry: EntryId, offsets: Offsets) -> int:
+    """The offset of an id, or for one without, the next."""
+    if entry.sequence > offsets.sequence_max:
+        return (entry.milliseconds + 1) << offsets.bits
+    return entry.milliseconds << offsets.bits | entry.sequence

@@ -1,0 +1,33 @@
+-- Remove a partition's oldest entries: DeleteRecords, which keeps where the log begins now, or retention.
+--
+-- KEYS: the stream; the hash beside it. ARGV: the incarnation; the owner's epoch; the id below which all entries go;
+--   'exact', or 'about' to remove whole nodes only.
+-- Returns {word, detail}: OK; FENCED with the owner's epoch; UNCLAIMED; TYPE. The kept start never moves back.
+local stream, state = KEYS[1], KEYS[2]
+local incarnation, epoch = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local claimed = tonumber(redis.call('HGET', state, 'incarnation') or '0')
+local owner = redis.call('HGET', state, 'epoch')
+if claimed > incarnation or (claimed == incarnation and owner and tonumber(owner) > epoch) then
+  return {'FENCED', owner}
+elseif claimed < incarnation then
+  return {'UNCLAIMED', ''}
+end
+local kind = redis.call('TYPE', stream)['ok']
+if kind ~= 'stream' and kind ~= 'none' then
+  return {'TYPE', kind}
+end
+if ARGV[4] == 'about' then
+  redis.call('XTRIM', stream, 'MINID', '~', ARGV[3])
+  return {'OK', ''}
+end
+local kept = redis.call('HGET', state, 'start') or '0-0'
+local kept_ms, kept_sequence = kept:match('^(%d+)%-(%d+)$')
+local ms, sequence = ARGV[3]:match('^(%d+)%-(%d+)$')
+kept_ms, ms, kept_sequence, sequence = tonumber(kept_ms), tonumber(ms), tonumber(kept_sequence), tonumber(sequence)
+if kept_ms > ms or (kept_ms == ms and kept_sequence >= sequence) then
+  return {'OK', kept}
+end
+redis.call('HSET', state, 'start', ARGV[3])
+redis.call('XTRIM', stream, 'MINID', ARGV[3])
+return {'OK', ARGV[3]}
