@@ -70,7 +70,7 @@ def _module(name: str) -> Callable[[], str | None]:
     return probe
 
 
-EXTRAS_IN_ORDER = ("coordinator", "operator", "cli", "pipeline", "demo", "bench", "docs", "dev")
+EXTRAS_IN_ORDER = ("coordinator", "operator", "cli", "pipeline", "demo", "redis", "bench", "docs", "dev")
 """Of a package that several bring, the first is named. `test` is what every test needs, so its lack is an error."""
 
 IMPORTED_AS = {"kafka-python": "kafka", "pyyaml": "yaml", "mkdocs-material": "material"}

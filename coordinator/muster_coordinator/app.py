@@ -60,6 +60,7 @@ from muster_coordinator.node_settings import (
     quota_windows,
 )
 from muster_coordinator.quotas.admission import Admission
+from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica.bootstrap.first_users import load_first_users, remove_first_users
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
@@ -209,7 +210,8 @@ class Replica:
         self._ends += (self._tcp.close, self._mesh.stop)
         disk = self._disk = OsDisk(str(settings.data_dir))
         self._first_users = load_first_users(disk)
-        self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
+        streams = self._stream_server()
+        self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events, streams)
         self._drain = Drain(self._node, self._events)
         self._requests = RequestMeter(time.monotonic_ns)
         self._token_keys = self._key_source()
@@ -238,6 +240,31 @@ class Replica:
         ProcessCollector(registry=self._registry)
         self._registry.register(ReplicaCollector(self._node, self, self._meter))
         self._registry.register(RequestCollector(self))
+
+    def _stream_server(self) -> StreamServer | None:
+        """The Redis of topics in Redis, where one is configured."""
+        settings = self._settings
+        if not settings.redis_url:
+            return None
+        try:
+            from muster_coordinator.runtime.redis_server import RedisServer, RedisSettings
+        except ImportError as error:
+            raise EnvironmentFault(f"redis.url needs the extra muster[redis]: {error}") from error
+        server = RedisServer(
+            self._loop.asyncio_loop,
+            RedisSettings(
+                url=settings.redis_url,
+                username=settings.redis_username,
+                password=settings.redis_password,
+                durability=settings.redis_durability,
+                wait_replicas=settings.redis_wait_replicas,
+                connections_max=settings.redis_connections_max,
+                timeout_ms=settings.redis_timeout_ms,
+            ),
+            self._notices,
+        )
+        self._ends.append(server.close)
+        return server
 
     def _token_judge(self, audiences: tuple[str, ...]) -> TokenJudge | None:
         """Who judges tokens for one of these audiences, OAUTHBEARER's or the admin API's."""

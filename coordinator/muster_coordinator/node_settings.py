@@ -46,6 +46,7 @@ def node_settings(settings: Settings) -> NodeSettings:
             election_max_ms=settings.election_timeout_max_ms,
         ),
         shard=shard_config(settings),
+        redis_prefix=settings.redis_prefix,
         topic_configs=topic_configs(settings),
         data_dir=str(settings.data_dir),
         disk_low_bytes=settings.disk_low,
@@ -176,6 +177,7 @@ def api_settings(settings: Settings) -> ApiSettings:
     """Settings of the API handlers."""
     return ApiSettings(
         topics_mode=TopicsMode(settings.topics_mode),
+        redis=settings.redis_url != "",
         num_partitions=settings.num_partitions,
         followers_serve=settings.replica_selector != "",
         fetch_session_slots=settings.fetch_session_slots,

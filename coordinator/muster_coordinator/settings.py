@@ -2,8 +2,8 @@
 
 One dataclass field per key; the field's metadata holds the key, its parser and a line for docs/configuration.md. A key
 that is unknown, set twice, or out of range ends the start with an error that names it. A key of Kafka's has Kafka's
-meaning; `muster.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. The text of a key says where its default
-differs from Kafka's.
+meaning; `muster.*`, `redis.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. The text of a key says where its
+default differs from Kafka's.
 Each default is set here only: the settings that `node_settings` hands to a room have no defaults. A default that must
 keep a relation to a room's limits is a constant of that room, used here by its name.
 What it does not do: change settings while running, or read the environment, except that `${env:NAME}` in a value is
@@ -44,6 +44,7 @@ from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.quotas.admission import ListenerLimits
 from muster_coordinator.raft import limits as raft_limits
+from muster_coordinator.redis_settings import RedisKeys
 from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.security.limits import CLOCK_SKEW_SECONDS_MAX
 from muster_coordinator.security.protocol import SecurityProtocol
@@ -96,7 +97,9 @@ _MS = integer(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys, BalancerKeys):
+class Settings(
+    AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys, BalancerKeys, RedisKeys
+):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = setting("node.id", integer(0, 2**31 - 1), None, "This replica's broker id.")
@@ -248,9 +251,10 @@ class Settings(AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKe
     # Topics.
     topics_mode: str = setting(
         "topics.mode",
-        one_of("embedded", "none"),
+        one_of("embedded", "none", "redis"),
         "embedded",
-        "embedded: topics are served. none: groups and offsets only, and offsets of any topic name are accepted.",
+        "embedded: topics are served, in segments of ours. redis: topics that are made from now on are Redis Streams "
+        "in the server of `redis.url`. none: groups and offsets only, and offsets of any topic name are accepted.",
     )
     num_partitions: int = setting(
         "num.partitions",
@@ -720,7 +724,7 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
     if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
-    if problem := settings.cleaner_problem():
+    if problem := settings.cleaner_problem() or settings.redis_problem(settings.topics_mode):
         raise ConfigError(problem)
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(

@@ -15,6 +15,7 @@ from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.errors import Code
 from muster_coordinator.records.batch import Record, iter_records, parse_header
+from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.topics.stores import Capability, TopicStore
 from muster_coordinator.wire.versions import Api
@@ -41,9 +42,17 @@ class Agreeing:
 class Served:
     """One replica on virtual time, asked by a client; `surface` may put another store in the place of its own."""
 
-    def __init__(self, mode: TopicsMode, surface: Callable[[Any, World], Surface] = lambda node, _: node) -> None:
+    def __init__(
+        self,
+        mode: TopicsMode,
+        surface: Callable[[Any, World], Surface] = lambda node, _: node,
+        streams: Callable[[World], StreamServer] | None = None,
+        **settings: Any,
+    ) -> None:
         self.world = World("stores")
-        cluster = SimCluster(self.world, replicas=1, partitions=1)
+        cluster = SimCluster(self.world, replicas=1, partitions=1, **settings)
+        self.cluster = cluster
+        cluster.streams = None if streams is None else streams(self.world)
         cluster.start()
         replica = surface(cluster.nodes[0], self.world)
         dispatcher = Dispatcher(replica, api_settings(topics_mode=mode, replication_factor=1), verifier=Agreeing())

@@ -69,6 +69,16 @@ def test_by_default_a_typo_makes_no_topic() -> None:
     assert surface.commands == []
 
 
+def test_where_topics_are_in_redis_so_is_one_that_comes_up_by_itself() -> None:
+    surface = FakeSurface()
+    surface.behind = True
+    redis = api_settings(auto_create_topics=True, topics_mode=TopicsMode.REDIS, redis=True)
+    assert ask(client_of(surface, redis), "new") == [("new", 5)]
+    assert [command.configs for command in surface.commands if isinstance(command, CreateTopic)] == [
+        (("topic.store", "redis"),)
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("__transaction_state", 3), ("__cluster_metadata", 3), ("__share_group_state", 3), ("a/b", 17), ("", 17)],

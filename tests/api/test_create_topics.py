@@ -10,6 +10,7 @@ from muster_coordinator.controller.commands import Command, CommandResult, Creat
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC
 from muster_coordinator.controller.topics import raft_groups
 from muster_coordinator.limits import RAFT_GROUPS_MAX
+from muster_coordinator.topics.stores import STORE_CONFIG
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
@@ -321,6 +322,23 @@ def test_as_many_partitions_as_a_replica_takes_cost_one_pass_over_them() -> None
 def test_where_topics_are_not_ours_none_is_created() -> None:
     settings = api_settings(topics_mode=TopicsMode.NONE)
     assert outcome(create(FakeSurface(), wanted("new"), settings=settings)) == [("new", 44)]
+
+
+@pytest.mark.parametrize("level", [MEMBERS_LEVEL - 1, MEMBERS_LEVEL])
+def test_a_topic_is_in_redis_once_every_replica_knows_what_that_is(level: int) -> None:
+    surface = FakeSurface()
+    surface.feature_level = level
+    settings = api_settings(topics_mode=TopicsMode.REDIS, redis=True)
+    knows = level >= MEMBERS_LEVEL
+    assert outcome(create(surface, wanted("new"), settings=settings)) == [("new", 0 if knows else 44)]
+    told = [command.configs for command in surface.commands if isinstance(command, CreateTopic)]
+    assert told == ([((STORE_CONFIG, "redis"),)] if knows else [])
+
+
+@pytest.mark.parametrize(("named", "expected"), [("embedded", 0), ("redis", 40), ("tape", 40), ("", 40)])
+def test_a_topic_is_made_in_a_store_that_the_cluster_has(named: str, expected: int) -> None:
+    topic = wanted("new", configs=[{"name": STORE_CONFIG, "value": named}])
+    assert outcome(create(FakeSurface(), topic)) == [("new", expected)]
 
 
 def test_ids_are_never_used_twice() -> None:

@@ -10,7 +10,7 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 _HEAD = """# Configuration of `muster server`
 
 A properties file, like Kafka's: `muster server --config server.properties`. Keys have Kafka's names, defaults and
-meaning where Kafka has the setting; `muster.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. A key that is
+meaning where Kafka has the setting; `muster.*`, `redis.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. A key that is
 not in this table is an error that names it and ends the start: a setting must not be ignored silently. `muster dev`
 writes such a file for each of its replicas (`DIR/replica-N/server.properties`) and takes more settings with
 `--set KEY=VALUE`.

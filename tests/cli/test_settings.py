@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.links.peer_auth import Method
-from muster_coordinator.node_settings import node_settings
+from muster_coordinator.node_settings import api_settings, node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.sasl_settings import of_listener
 from muster_coordinator.security.limits import ROLES_GIVEN_MAX
@@ -153,7 +153,10 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
         ("controller.quorum.voters", "h:1", "id@host:port"),
-        ("topics.mode", "kafka", "not one of embedded, none"),
+        ("topics.mode", "kafka", "not one of embedded, none, redis"),
+        ("redis.prefix", "{a}", "not 1 to 100 letters"),
+        ("redis.durability", "disk", "not one of"),
+        ("redis.connections.max", "1", "not between 2 and 1000"),
         ("muster.internal.topics.cleanup.policy", "compact,delete", "not one of compact, delete"),
         ("delete.topic.enable", "yes", "neither true nor false"),
         ("muster.log.level", "loud", "not one of"),
@@ -455,8 +458,41 @@ KAFKAS = {
 def test_every_key_is_documented_once_and_ours_say_that_they_are() -> None:
     keys = [row.key for row in key_docs()]
     assert len(set(keys)) == len(keys) > 40
-    unknown = {key for key in keys if not key.startswith("muster.")} - KAFKAS - {"topics.mode", "shutdown.grace.ms"}
-    assert not unknown, "a key that Kafka has not begins with muster.; one that it has is named in KAFKAS"
+    unknown = (
+        {key for key in keys if not key.startswith(("muster.", "redis."))}
+        - KAFKAS
+        - {"topics.mode", "shutdown.grace.ms"}
+    )
+    assert not unknown, "a key that Kafka has not begins with muster. or redis.; one that it has is named in KAFKAS"
+
+
+# -- topics in Redis ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("http://redis:6379", "not redis://HOST:PORT/DB"),
+        ("redis://", "not redis://HOST:PORT/DB"),
+        ("redis://:secret@redis:6379", "user and password have keys of their own"),
+        ("redis://redis:6379?password=secret", "user and password have keys of their own"),
+    ],
+)
+def test_a_bad_address_of_redis_is_refused_without_showing_it(value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as error:
+        settings_of(MINIMAL | {"redis.url": value})
+    assert "secret" not in str(error.value)
+
+
+def test_topics_in_redis_need_to_know_which_and_its_password_is_never_shown() -> None:
+    with pytest.raises(ConfigError, match=r"topics\.mode=redis needs redis\.url"):
+        settings_of(MINIMAL | {"topics.mode": "redis"})
+    told = {"topics.mode": "redis", "redis.url": "rediss://redis:6379/2", "redis.password": "hunter2"}
+    found = settings_of(MINIMAL | told)
+    assert (found.redis_url, found.redis_password) == ("rediss://redis:6379/2", "hunter2")
+    assert "hunter2" not in repr(found)
+    assert "redis.password" not in found.texts
+    assert (api_settings(found).redis, api_settings(settings_of(MINIMAL)).redis) == (True, False)
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------

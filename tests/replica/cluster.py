@@ -29,6 +29,7 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.ports import Notice
+from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.partitions.surface import LocalLog
@@ -69,6 +70,8 @@ class SimCluster:
         """Told of contained errors."""
         self.events: dict[int, list[Event]] = {broker: [] for broker in self.brokers}
         """What each replica told, over all its lives."""
+        self.streams: StreamServer | None = None
+        """Where topics in Redis are; all replicas have this one."""
         self.on_start: Callable[[Node], None] | None = None
         """Called with each new Node before it starts."""
 
@@ -96,7 +99,8 @@ class SimCluster:
         port = self.net.port(BrokerId(broker), loop)
         rand = random.Random(self.world.rand.getrandbits(64))
         tell = partial(self._tell, broker)
-        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand, self._notice, tell)
+        settings = self.settings_of(broker)
+        node = Node(settings, loop, self.disks[broker], port, rand, self._notice, tell, self.streams)
         self.loops[broker] = loop
         self.nodes[broker] = node
         if self.on_start is not None:

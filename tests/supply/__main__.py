@@ -17,8 +17,8 @@ from tests.supply.audit import audit
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "operator/requirements"
 LOCKS = {
-    "image": ("coordinator", "operator", "cli"),
-    "demo": ("coordinator", "operator", "cli", "demo"),
+    "image": ("coordinator", "operator", "cli", "redis"),
+    "demo": ("coordinator", "operator", "cli", "redis", "demo"),
     "pipeline": ("pipeline",),
 }
 """Lock file: the extras that are in it. The demo's image has the other's versions, and more."""

@@ -19,7 +19,7 @@ OURS = {"muster_coordinator", "muster_operator", "muster_pipeline", "tests", "be
 
 COORDINATOR = "coordinator/muster_coordinator"
 FOLDERS = {
-    "coordinator": ([COORDINATOR], [f"{COORDINATOR}/cli"], ("coordinator",)),
+    "coordinator": ([COORDINATOR], [f"{COORDINATOR}/cli"], ("coordinator", "redis")),
     "command line": ([f"{COORDINATOR}/cli"], [], ("cli", "demo")),
     "operator": (["operator/muster_operator"], [], ("operator",)),
     "pipeline": (["pipeline/muster_pipeline"], [], ("pipeline", "sql")),
@@ -123,5 +123,5 @@ def test_what_commands_ask_for_is_what_the_extras_bring() -> None:
 
 
 def test_all_is_every_part() -> None:
-    assert declared(["all"]) == declared(["coordinator", "operator", "cli", "pipeline", "demo", "sql"])
+    assert declared(["all"]) == declared(["coordinator", "operator", "cli", "pipeline", "demo", "sql", "redis"])
     assert declared(["all"]) < declared(["dev"])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import placed_replicas
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.create_topics import fresh_topic_id
+from muster_coordinator.api.create_topics import fresh_topic_id, judge_level
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services
@@ -28,7 +28,7 @@ from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_
 from muster_coordinator.controller.topics import raft_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
-from muster_coordinator.topics.stores import Capability
+from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, Capability
 from muster_coordinator.wire.throttling import Mutations
 
 
@@ -91,6 +91,8 @@ class AutoCreate:
         topic_id = fresh_topic_id(services.surface, image)
         factor = default_factor(image, services.settings.replication_factor)
         try:
+            if services.store is REDIS:
+                judge_level(image)
             placed = placed_replicas(partitions, factor, image, place, services.surface, topic_id)
         except ApiError:
             return Code.LEADER_NOT_AVAILABLE
@@ -102,6 +104,7 @@ class AutoCreate:
             """Whatever the result: a client that still wants the topic asks again."""
             self._making.discard(name)
 
-        command = CreateTopic(name=name, topic_id=topic_id, partitions=partitions, configs=(), placed=placed)
+        configs = ((STORE_CONFIG, REDIS.name),) if services.store is REDIS else ()
+        command = CreateTopic(name=name, topic_id=topic_id, partitions=partitions, configs=configs, placed=placed)
         services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
         return Code.LEADER_NOT_AVAILABLE

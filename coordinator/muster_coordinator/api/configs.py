@@ -22,7 +22,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS
 from muster_coordinator.controller.image import EVERY_BROKER, MEMBERS_LEVEL, ClusterImage, Topic
 from muster_coordinator.controller.placement import default_factor
-from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType
+from muster_coordinator.controller.topic_configs import ConfigType, shown
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
@@ -170,7 +170,8 @@ class Configs:
         settings = self._services.settings
         overrides, server = of_topic(topic, settings.topic_values, settings.internal_values, image)
         entries = []
-        for name, definition in CONFIGS.items():
+        for definition in shown(overrides):
+            name = definition.name
             if wanted and name not in wanted:
                 continue
             found = sources(definition, overrides, server)

@@ -35,7 +35,7 @@ from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
-from muster_coordinator.topics.stores import Capability, TopicStore
+from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, Capability
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import Mutations
@@ -158,7 +158,7 @@ class CreateTopics:
             raise ApiError(Code.POLICY_VIOLATION, f"topics.mode is {store.name}: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
         factor = self._factor(topic, image)
-        configs = self._judge_configs(topic, factor, image, store)
+        configs = self._judge_configs(topic, factor, image)
         _judge_assignments(topic)
         _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
@@ -198,9 +198,7 @@ class CreateTopics:
         asked: int = topic.num_partitions
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
-    def _judge_configs(
-        self, topic: Value, factor: int, image: ClusterImage, store: TopicStore
-    ) -> tuple[tuple[str, str], ...]:
+    def _judge_configs(self, topic: Value, factor: int, image: ClusterImage) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
@@ -209,9 +207,13 @@ class CreateTopics:
         server = values_of(self._services.settings.topic_values)
         may_compact = image.feature_level >= MEMBERS_LEVEL
         error = validate_all(overrides, voters=max(1, factor), may_compact=may_compact, server=server)
+        store = self._services.store_for(overrides.get(STORE_CONFIG))
         error = error or configs_error(store, overrides)
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)
+        if store is REDIS:
+            judge_level(image)
+            overrides[STORE_CONFIG] = store.name
         return tuple(sorted(overrides.items()))
 
     def _create(self, wanted: Created, asked: "_Asked", done: Callable[[Created], None]) -> None:
@@ -251,6 +253,13 @@ def _judge_name(name: str, image: ClusterImage, place: PlaceForTopics) -> None:
     other = place.colliding(name, image)
     if other is not None:
         raise ApiError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
+
+
+def judge_level(image: ClusterImage) -> None:
+    """Raises ApiError where some replica may not know of topics in Redis: it would serve one from its segments."""
+    if image.feature_level < MEMBERS_LEVEL:
+        why = "topics can be in Redis once all replicas run release 0.2.0 and the feature level is 3"
+        raise ApiError(Code.POLICY_VIOLATION, why)
 
 
 def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:

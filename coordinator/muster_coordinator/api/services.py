@@ -20,20 +20,26 @@ from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import Topic
 from muster_coordinator.controller.topic_configs import items
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
-from muster_coordinator.topics.stores import EMBEDDED, NONE, Capability, TopicStore
+from muster_coordinator.topics.stores import EMBEDDED, NONE, REDIS, STORE_CONFIG, Capability, TopicStore
 
 
 class TopicsMode(Enum):
     """`topics.mode` (decision 26)."""
 
     EMBEDDED = "embedded"
+    REDIS = "redis"
+    """Topics that are made are Redis Streams, unless they say otherwise (`topic.store`)."""
     NONE = "none"
     """Coordination only: commits for any topic name are accepted, and the offsets topic is the only topic."""
 
 
-STORES: dict[TopicsMode, TopicStore] = {TopicsMode.EMBEDDED: EMBEDDED, TopicsMode.NONE: NONE}
+STORES: dict[TopicsMode, TopicStore] = {
+    TopicsMode.EMBEDDED: EMBEDDED,
+    TopicsMode.REDIS: REDIS,
+    TopicsMode.NONE: NONE,
+}
 
 
 def configs_error(store: TopicStore, overrides: Mapping[str, str]) -> str | None:
@@ -48,6 +54,8 @@ class ApiSettings:
     """Settings of this room; keys are Kafka's where Kafka has them."""
 
     topics_mode: TopicsMode
+    redis: bool
+    """Whether the configuration names a Redis, so that a topic may be there."""
     num_partitions: int
     """Partitions of a topic whose creator leaves the number to us."""
     replication_factor: int
@@ -98,7 +106,18 @@ class Services:
 
     def store_of(self, topic: Topic) -> TopicStore:
         """Where this topic is; what we write ourselves is always in our own segments."""
-        return EMBEDDED if topic.internal else self.store
+        named = dict(topic.configs).get(STORE_CONFIG)
+        if named is not None:
+            return REDIS if named == REDIS.name else EMBEDDED
+        return EMBEDDED if topic.internal or self.store is REDIS else self.store
+
+    def store_for(self, named: str | None) -> TopicStore:
+        """Where a topic that is made is to be. Raises ApiError if this cluster has no such store."""
+        if named is None:
+            return self.store
+        if named != EMBEDDED.name and not (named == REDIS.name and self.settings.redis):
+            raise ApiError(Code.INVALID_CONFIG, f"{STORE_CONFIG}: this cluster has no store {named}")
+        return REDIS if named == REDIS.name else EMBEDDED
 
     def may_topic(self, context: RequestContext, operation: Operation, topic: str) -> bool:
         """Whether the client may perform the operation on this topic."""

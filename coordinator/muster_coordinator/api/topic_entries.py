@@ -2,7 +2,7 @@
 
 from muster_coordinator.api.topic_values import ServerValues, in_force, sources
 from muster_coordinator.controller.image import ClusterImage
-from muster_coordinator.controller.topic_configs import CONFIGS
+from muster_coordinator.controller.topic_configs import shown
 from muster_coordinator.wire.schema import Value
 
 
@@ -23,11 +23,11 @@ class CreatedEntries:
     def _make(self, overrides: dict[str, str], replicas: int, image: ClusterImage) -> list[Value]:
         server = in_force(self._server, image, replicas)
         entries = []
-        for name, definition in CONFIGS.items():
+        for definition in shown(overrides):
             first = sources(definition, overrides, server)[0]
             entries.append(
                 {
-                    "name": name,
+                    "name": definition.name,
                     "value": first.value,
                     "read_only": False,
                     "config_source": first.source,

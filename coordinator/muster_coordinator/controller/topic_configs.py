@@ -220,9 +220,20 @@ assert len(CONFIGS) == 33
 assert list(CONFIGS) == sorted(CONFIGS)
 
 
+STORE = ConfigDef(
+    "topic.store", _STRING, "embedded", _one_of("embedded", "redis"), "Where the topic's records are.", _ACTS
+)
+"""Our own: only topics that have it show it, so that tools find Kafka's configs elsewhere. It is never changed."""
+
+
+def shown(overrides: Mapping[str, str]) -> tuple[ConfigDef, ...]:
+    """The configs that tools are shown of a topic with these overrides."""
+    return (*CONFIGS.values(), STORE) if STORE.name in overrides else tuple(CONFIGS.values())
+
+
 def validate(name: str, value: str) -> str | None:
     """Why `value` is not valid as the override `name` (error 40), or None."""
-    definition = CONFIGS.get(name)
+    definition = STORE if name == STORE.name else CONFIGS.get(name)
     if definition is None:
         return f"unknown topic config {name}"
     if len(value) > limits.CONFIG_VALUE_CHARS_MAX:

@@ -19,6 +19,7 @@ from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
+from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap.formation import Candidate
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Voter
@@ -77,6 +78,7 @@ class FormedNode:
         record: ClusterRecord,
         notice: Notice,
         seats_told: Callable[[tuple[Voter, ...]], None],
+        streams: StreamServer,
     ) -> None:
         """Blocking: recovers all groups of the record. Raises `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
         self._settings = settings
@@ -89,7 +91,7 @@ class FormedNode:
         self.preferred = Preferred(loop, host, machine, settings)
         born = self.preferred.born
         self.group_manager = GroupManager(
-            settings, loop, disk, rand, host, identity, record, machine, born=born, notice=notice
+            settings, loop, disk, rand, host, identity, record, machine, born=born, notice=notice, streams=streams
         )
         controller = self.group_manager.controller
         self.client = ControllerClient(loop, net, settings.broker, host.leaders, controller)

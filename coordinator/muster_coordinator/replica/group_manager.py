@@ -29,6 +29,7 @@ from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SE
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import Entry, kind_name
+from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
 from muster_coordinator.replica.bootstrap.identity import store as store_file
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
@@ -37,6 +38,7 @@ from muster_coordinator.replica.multiraft.host import SEGMENT, Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.partitions.redis_log import RedisLog, StreamPlace
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.suspensions import Suspensions
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
@@ -53,6 +55,7 @@ from muster_coordinator.storage.contract import GroupWrites, WalStore
 from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.wal import Wal
 from muster_coordinator.topics.partition import TopicPartition
+from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 from muster_coordinator.transactions.coordinator import TransactionCoordinator
 
 OFFSETS_WAL = "wal-offsets"
@@ -106,16 +109,16 @@ class GroupManager:
         controller: ControllerMachine,
         *,
         born: Callable[[RaftGroup], None],
+        streams: StreamServer,
         notice: Notice = unnoticed,
     ) -> None:
         """Blocking: opens the WALs and recovers every group that the record names. `controller` must be newly made.
         `born` is called with each group of a new topic, not with groups that the start finds."""
         self._notice = notice
         self.damage = Damage(host, notice)
-        self._born = born
+        self._born, self._streams = born, streams
         self._settings = settings
-        self._loop = loop
-        self._disk = disk
+        self._loop, self._disk = loop, disk
         self._rand = rand
         self._host = host
         self._identity = identity
@@ -427,10 +430,24 @@ class GroupManager:
         machine = group.machine
         assert isinstance(machine, TopicGroup)
         self._unclaimed.discard(number)
-        self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number), self.damage.report)
+        self.logs[number] = self._topic_log(number, topic, index, machine)
         self._track(group, machine, machine.state)
         if begins and partition.move is None:
             self._born(group)
+
+    def _topic_log(self, number: GroupNo, topic: Topic, index: int, machine: TopicGroup) -> LogView:
+        """Of a topic in Redis the machine holds no records: its group owns the stream."""
+        loop, group, damaged = self._loop, machine.group, self.damage.report
+        if dict(topic.configs).get(STORE_CONFIG) != REDIS.name:
+            return TopicLog(loop, group, machine, lambda: self._configs(number), damaged)
+        place = StreamPlace(self.record.cluster_id, self._settings.redis_prefix, topic.name, index)
+        state, streams = machine.state, self._streams
+
+        def configs() -> Mapping[str, str]:
+            """Without what the server compacts by default: a stream is not compacted."""
+            return {**self._configs(number), "cleanup.policy": "delete"}
+
+        return RedisLog(loop, group, state, damaged, place, streams, configs, self._notice)
 
     def _make_transactions(self, number: GroupNo, topic: Topic, index: int, log: PartitionLog | None) -> None:
         """A partition of the transaction log."""
@@ -578,6 +595,8 @@ class GroupManager:
             self.past_requests += shard.requests
         self.coordinators.pop(number, None)
         log = self.logs.pop(number)
+        if deleted and isinstance(log, RedisLog):
+            log.forget()
         state = self.states.pop(number)
         self.damage.forget(number)
         group = log.raft

@@ -21,6 +21,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
+from muster_coordinator.redis_streams.server import NoServer, StreamServer
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
@@ -70,8 +71,11 @@ class Node:
         rand: Rand,
         notice: Notice = unnoticed,
         tell: Tell = untold,
+        streams: StreamServer | None = None,
     ) -> None:
+        """`streams`: where topics in Redis are; None: this replica knows none."""
         self._notice = notice
+        self._streams = streams or NoServer()
         self.settings = settings
         self.loop = loop
         self.rand = rand
@@ -146,6 +150,7 @@ class Node:
             record,
             self._notice,
             self._seats_told,
+            self._streams,
         )
         self.formed.start(peers)
 
@@ -403,9 +408,10 @@ class Node:
         return iter(()) if held is None else iter(held.shard.committed(group))
 
     def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
-        """(log start offset, high watermark) of a log as applied on this replica; None if it is not here."""
-        state = None if self.group_manager is None else self.group_manager.states.get(group)
-        return None if state is None else (state.log_start, state.next_offset)
+        """(log start offset, high watermark) of a log as applied on this replica; None if it is not here, or in Redis,
+        whose offsets have gaps, so that their difference is no number of records."""
+        log = None if self.group_manager is None else self.group_manager.logs.get(group)
+        return None if log is None else log.bounds()
 
     def open_transactions(self) -> Iterator[OpenTransactions]:
         """The partitions led here with an open transaction, of topics and of groups."""

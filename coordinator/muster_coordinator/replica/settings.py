@@ -35,6 +35,8 @@ class NodeSettings:
     feature_max: int = FEATURE_LEVEL
     timing: Timing
     shard: ShardConfig
+    redis_prefix: str
+    """Of the keys of topics in Redis."""
     topic_configs: tuple[tuple[str, str], ...]
     """Server-wide values under the topic configs' names; a topic's own overrides win."""
     data_dir: str

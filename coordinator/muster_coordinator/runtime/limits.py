@@ -46,6 +46,16 @@ LINK_UNACKNOWLEDGED_MS = 2_000
 """A connection whose bytes the peer's kernel has not taken for so long ends, and is dialled anew: TCP waits twice as
 long each time before it sends again, so after a partition of seconds the link would stand for as long once more."""
 
+# Redis.
+REDIS_CALLS_MAX = 10_000
+"""Under way at once, most of them for a connection of the pool."""
+REDIS_JUDGE_MS = 60_000
+REDIS_RETRY_MS = 1_000
+"""Between two tries to judge, or to listen to, a server that is away."""
+REDIS_BLOCK_MS = 1_000
+"""Of one XREAD: so late at most is news of a stream that was added when CLIENT UNBLOCK is not allowed."""
+REDIS_UNBLOCK_MS = 2
+
 # Paced jobs.
 PACED_PAUSE_MS = 0.5
 

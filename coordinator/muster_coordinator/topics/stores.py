@@ -40,3 +40,8 @@ EMBEDDED = TopicStore("embedded", frozenset(Capability))
 """Segments of a Raft group on each replica."""
 NONE = TopicStore("none", frozenset())
 """Coordination only: the offsets topic is the only topic."""
+REDIS = TopicStore("redis", frozenset({Capability.TOPICS}))
+"""A Redis Stream for each partition (ADR 90)."""
+STORE_CONFIG = "topic.store"
+"""The topic config that names a topic's store. It is given when a topic is made, and never changed; a topic without it
+is in segments."""

@@ -20,6 +20,7 @@ from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.internal_logs import compacted
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.partitions.coordinator_group import CoordinatorGroup
+from muster_coordinator.replica.partitions.redis_log import RedisLog
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.topics.log_commands import MoveLogStart, encode_log_command
@@ -62,6 +63,8 @@ class Retention:
                 continue
             if isinstance(log, TopicLog):
                 self._topic(now, log)
+            elif isinstance(log, RedisLog):
+                log.retain()
             elif isinstance(group.machine, CoordinatorGroup):
                 self._offsets(now, group.machine)
         if self._walk:

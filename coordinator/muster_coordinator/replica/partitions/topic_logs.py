@@ -69,6 +69,10 @@ class LogView:
     def term(self) -> int:
         return self.raft.core.term
 
+    def bounds(self) -> tuple[int, int] | None:
+        """(log start, end), if their difference is a number of records."""
+        return self.state.log_start, self.state.next_offset
+
     def size_bytes(self) -> int:
         return 0 if self.state.closed else self.state.log.size_bytes()
 

@@ -1,0 +1,204 @@
+"""A Redis server on asyncio: `redis_streams.server.StreamServer` over the client library `redis`.
+
+Problem: a call may fail before it was sent, after, or by the server's word, and only the last says that nothing has
+happened. Mechanism: each call has a connection of a bounded pool to itself, and what fails tells how far it had come.
+Scripts go by their digest, and by their text where the server does not know it. What is to be durable goes with WAIT or
+WAITAOF on the same connection, in the same write. The server is judged when it is first reached and every minute: a
+server that would lose what it confirms, without anybody having agreed to that (`redis.durability`), is not written to.
+What this does not do: try again (callers do, who know what a second try means), Sentinel or Cluster.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import BlockingConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+
+from muster_coordinator.ports import Notice
+from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
+from muster_coordinator.runtime.limits import REDIS_CALLS_MAX, REDIS_JUDGE_MS, REDIS_RETRY_MS
+from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, judged
+from muster_coordinator.runtime.redis_news import News, raise_bug
+
+AWAY = "Redis cannot be reached"
+UNFIT = "Redis is not fit for what is written to it"
+_NOT_READY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+_NOT_READY_WORDS = ("BUSY", "NOREPLICAS")
+"""Errors of a server that will be ready, or of another one that is: classes of the library, and first words where it
+has none."""
+
+
+class RedisSettings(NamedTuple):
+    """`settings`' keys that begin with `redis.`"""
+
+    url: str
+    username: str
+    password: str
+    durability: str
+    wait_replicas: int
+    connections_max: int
+    timeout_ms: int
+
+
+class RedisServer:
+    """See the module. Made and closed in the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: RedisSettings, notice: Notice) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._notice = notice
+        seconds = settings.timeout_ms / 1_000
+        self._pool = BlockingConnectionPool.from_url(
+            settings.url,
+            username=settings.username or None,
+            password=settings.password or None,
+            max_connections=settings.connections_max,
+            timeout=seconds,
+            socket_timeout=seconds,
+            socket_connect_timeout=seconds,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            client_name="muster",
+        )
+        self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
+        self._calls: set[asyncio.Task[None]] = set()
+        self._fitness = Fitness(settings.durability, settings.wait_replicas)
+        self._judgement = Judgement(False, "Redis was not reached yet", ())
+        self._news = News(loop, self._pool.make_connection, self._ask, settings.timeout_ms)
+        self._judging = loop.create_task(self._judge())
+        self._judging.add_done_callback(raise_bug)
+
+    def close(self) -> None:
+        for task in (self._judging, *self._calls):
+            task.cancel()
+        self._news.close()
+
+    async def disconnected(self) -> None:
+        """After `close`: its connections are closed, too. A process that ends need not wait for that."""
+        await self._news.disconnected()
+        await self._pool.disconnect()
+
+    # -- StreamServer ----------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        script: Script,
+        keys: tuple[str, str],
+        arguments: Sequence[bytes],
+        done: Callable[[Answer], None],
+        *,
+        durable: bool = False,
+    ) -> None:
+        if len(self._calls) >= REDIS_CALLS_MAX:
+            done(Failure(Trouble.AWAY, "too many calls of Redis are under way"))
+            return
+
+        async def call() -> None:
+            done(await self._run(script, keys, arguments, durable=durable))
+
+        task = self._loop.create_task(call())
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(raise_bug)
+
+    def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
+        return self._news.want(stream, after, notify)
+
+    def unfit(self) -> str:
+        return self._judgement.unfit
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    async def _run(self, script: Script, keys: tuple[str, str], arguments: Sequence[bytes], *, durable: bool) -> Answer:
+        rest = (len(keys), *keys, *arguments)
+        proof = self._fitness.proof(self._judgement, self._settings.timeout_ms // 2) if durable else None
+        try:
+            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            return Failure(Trouble.AWAY, f"{AWAY}: {error}")
+        try:
+            answers = await _exchange(connection, ("EVALSHA", self._digests[script.name], *rest), proof)
+            if isinstance(answers[0], NoScriptError):
+                answers = await _exchange(connection, ("EVAL", script.text, *rest), proof)
+        except (RedisError, OSError) as error:
+            return Failure(Trouble.UNKNOWN, f"no answer of Redis: {error}")
+        finally:
+            await self._pool.release(connection)
+        return self._meaning(answers)
+
+    def _meaning(self, answers: list[Any]) -> Answer:
+        answer = answers[0]
+        if isinstance(answer, Exception):
+            away = isinstance(answer, _NOT_READY) or str(answer).startswith(_NOT_READY_WORDS)
+            return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
+        if len(answers) > 1:
+            why = self._fitness.unproven(answers[1])
+            if why:
+                return Failure(Trouble.NOT_DURABLE, why)
+        found: Sequence[Any] = answer
+        return found
+
+    async def _ask(self, *command: Any) -> Any:  # noqa: ANN401  # as the library has them
+        """The answer to one command; raises what is wrong."""
+        connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            (answer,) = await _exchange(connection, command, None)
+        finally:
+            await self._pool.release(connection)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    # -- the server's fitness --------------------------------------------------------------------------------------
+
+    async def _judge(self) -> None:
+        before: Mapping[str, object] = {}
+        while True:
+            pause_ms = REDIS_JUDGE_MS
+            try:
+                info = await self._ask("INFO", "server", "memory", "persistence", "replication")
+                self._judgement = judged(info, await self._fsync(), self._fitness)
+            except (RedisError, OSError) as error:
+                self._notice(AWAY, {"why": str(error)}, None)
+                pause_ms = REDIS_RETRY_MS
+            told = {"unfit": self._judgement.unfit, "warnings": "; ".join(self._judgement.warnings)}
+            if told != before and any(told.values()):
+                self._notice(UNFIT, told, None)
+            before = told
+            await asyncio.sleep(pause_ms / 1_000)
+
+    async def _fsync(self) -> str:
+        """`appendfsync`; "" of a server that does not tell."""
+        try:
+            answer = await self._ask("CONFIG", "GET", "appendfsync")
+        except ResponseError:
+            return ""
+        return answer[1].decode() if len(answer) > 1 else ""
+
+
+async def _exchange(connection: AbstractConnection, command: Sequence[Any], proof: Sequence[Any] | None) -> list[Any]:
+    """The answers, errors of the server as values. Raises what says that none came."""
+    commands = [command] if proof is None else [command, proof]
+    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+    answers: list[Any] = []
+    for _ in commands:
+        try:
+            answers.append(await connection.read_response(disable_decoding=True))
+        except (ResponseError, BusyLoadingError) as error:
+            answers.append(error)
+    return answers

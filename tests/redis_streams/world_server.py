@@ -1,0 +1,71 @@
+"""A real Redis as `StreamServer` of replicas on virtual time: each call is made in its turn and answered in the next.
+
+What happens to a call can be chosen: it is not sent, or its answer is lost after the server has executed it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.server import Answer, Failure, Script, Trouble
+
+from tests.redis_streams.redis_server import RedisError, RedisServer
+from tests.sim.loop import World
+
+LOOK_US = 5_000
+
+
+class WorldServer:
+    """`fate(script)` says what happens to a call: None, AWAY or UNKNOWN."""
+
+    def __init__(self, server: RedisServer, world: World) -> None:
+        self._world = world
+        self.server = server
+        self.redis = server.connect()
+        self.fate: Callable[[Script], Trouble | None] = lambda _: None
+        self.why_unfit = ""
+        self.calls: list[str] = []
+
+    def run(
+        self,
+        script: Script,
+        keys: tuple[str, str],
+        arguments: Sequence[bytes],
+        done: Callable[[Answer], None],
+        *,
+        durable: bool = False,
+    ) -> None:
+        self.calls.append(script.name)
+        assert durable == (script.name == "append")
+        fate = self.fate(script)
+        answer: Answer = Failure(Trouble.AWAY, "not sent")
+        if fate is not Trouble.AWAY:
+            try:
+                answer = self.redis.ask("EVAL", script.text, 2, *keys, *arguments)
+            except RedisError as error:
+                answer = Failure(Trouble.REFUSED, str(error))
+        if fate is Trouble.UNKNOWN:
+            answer = Failure(Trouble.UNKNOWN, "the answer is lost")
+        self._world.at(self._world.now_us + 100, lambda: done(answer))
+
+    def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
+        wanted = True
+
+        def look() -> None:
+            if not wanted:
+                return
+            found: Any = self.redis.ask("XRANGE", stream, f"({after.text}", "+", "COUNT", 1)
+            if found:
+                notify()
+            else:
+                self._world.at(self._world.now_us + LOOK_US, look)
+
+        def end() -> None:
+            nonlocal wanted
+            wanted = False
+
+        self._world.at(self._world.now_us + LOOK_US, look)
+        return end
+
+    def unfit(self) -> str:
+        return self.why_unfit
