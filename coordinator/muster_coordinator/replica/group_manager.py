@@ -17,21 +17,21 @@ from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.controller.commands import FormCluster
-from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, ClusterImage, Partition, Topic
+from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Partition, Topic
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.controller.topics import rotated
 from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.groups.stats import ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo, MemberNo, member_no
-from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SEGMENT_MS
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_MS
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import Entry, kind_name
 from muster_coordinator.redis_streams.server import StreamServer
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
 from muster_coordinator.replica.bootstrap.identity import store as store_file
+from muster_coordinator.replica.configs_in_force import ConfigsInForce
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
 from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.multiraft.host import SEGMENT, Host
@@ -119,8 +119,7 @@ class GroupManager:
         self._born, self._streams = born, streams
         self._settings = settings
         self._loop, self._disk = loop, disk
-        self._rand = rand
-        self._host = host
+        self._rand, self._host = rand, host
         self._identity = identity
         self.record = record
         self.install_rate = settings.install_rate
@@ -136,6 +135,7 @@ class GroupManager:
         """Groups of the image's partitions that are on other replicas only."""
         self._leaving: set[GroupNo] = set()
         """Those of them that still have something here: the partition was moved (`partitions.moved_away`)."""
+        self._in_force = ConfigsInForce(settings)
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Group -> (segment.bytes, segment.ms) as configured now."""
         self.past_stats = ShardStats()
@@ -358,7 +358,7 @@ class GroupManager:
         """Have the groups of new partitions made, remove those of deleted topics, and tell the shards of deletions."""
         if before is not None and before.feature_level != after.feature_level:
             for number, (topic, _) in self._topics.items():
-                self._rolls[number] = self._roll(topic)
+                self._rolls[number] = self._in_force.roll(topic, self._level())
         if before is not None and before.topics is after.topics:
             return
         old = {} if before is None else before.topics
@@ -382,7 +382,7 @@ class GroupManager:
         lead in terms that it has used before. So such a group waits until the controller group has caught up."""
         caught_up = self.controller.group.caught_up
         for topic in topics:
-            roll = self._roll(topic)
+            roll = self._in_force.roll(topic, self._level())
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
                 if self._settings.broker not in partition.holders:
@@ -493,37 +493,19 @@ class GroupManager:
     def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
         """The (segment.bytes, segment.ms) that a leader must have in its log; None while the feature level is below
         `REPLICATED_ROLLS_LEVEL`, since an older voter could not apply it."""
-        if self.image is None or self.image.feature_level < REPLICATED_ROLLS_LEVEL:
+        if self._level() < REPLICATED_ROLLS_LEVEL:
             return None
         return self._rolls.get(number) or (self._settings.offsets_segment_bytes, SEGMENT_MS)
 
-    def _roll(self, topic: Topic) -> tuple[int, int]:
-        if topic.internal:
-            of_offsets = topic.name == OFFSETS_TOPIC
-            settings = self._settings
-            return settings.offsets_segment_bytes if of_offsets else settings.transactions_segment_bytes, SEGMENT_MS
-        configs = self._of_server(dict(self._settings.topic_configs)) | dict(topic.configs)
-        roll_ms = int(configs.get("segment.ms", SEGMENT_MS))
-        if "compact" in configs.get("cleanup.policy", ""):
-            # What is in the active segment is not cleaned (KIP-354).
-            roll_ms = min(roll_ms, int(configs.get("max.compaction.lag.ms", roll_ms)))
-        return int(configs.get("segment.bytes", SEGMENT_BYTES)), roll_ms
-
     def default_policy(self) -> str:
         """`cleanup.policy` of clients' topics that do not say it themselves."""
-        return self._of_server(dict(self._settings.topic_configs)).get("cleanup.policy", "delete")
+        return self._in_force.default_policy(self._level())
 
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
-        """Those in force that differ from Kafka's defaults: mostly none, so that a batch costs no parsing of them."""
-        configs = {name: value for name, value in self._settings.topic_configs if value != DEFAULTS[name]}
-        return self._of_server(configs) | dict(self._topics[number][0].configs)
+        return self._in_force.of(self._topics[number][0], self._level())
 
-    def _of_server(self, configs: dict[str, str]) -> dict[str, str]:
-        """The server's `configs`, which a topic's own win over. Compaction by default begins when all replicas know it,
-        as a topic's own does."""
-        if self.image is None or self.image.feature_level < MEMBERS_LEVEL:
-            configs.pop("cleanup.policy", None)
-        return configs
+    def _level(self) -> int:
+        return 0 if self.image is None else self.image.feature_level
 
     def topic_logs(self) -> list[TopicLog]:
         """Partitions of topics that exist here."""
