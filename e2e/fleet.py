@@ -225,14 +225,18 @@ class Cluster:
             consumer.close()
 
 
+MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._RESOLVE, KafkaError._TRANSPORT)
+
+
 def _offsets(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """First and end offset. The client does not ask again by itself when the leader has just moved."""
+    """First and end offset. The client does not ask again by itself when the leader has just moved, or has just gone
+    with its name."""
 
     def ask() -> tuple[int, int] | None:
         try:
             return consumer.get_watermark_offsets(partition, timeout=20)
         except KafkaException as refusal:
-            if refusal.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            if refusal.args[0].code() not in MOVED:
                 raise
             return None
 
