@@ -55,8 +55,11 @@ def kept_bytes(*, largest: int = 31 * MIB, every: int = 0, thresholds: bool = Tr
 
 @glibc
 def test_what_a_burst_took_does_not_stay_because_of_one_large_buffer() -> None:
-    assert kept_bytes(thresholds=False) > BURST // 2, "glibc keeps up to 64 MiB after a buffer of 31"
-    assert kept_bytes() <= KEPT_MAX
+    """Of three processes: in one of some hundred a small block comes to lie above the burst, which is for the test
+    below."""
+    without = min(kept_bytes(thresholds=False) for _ in range(3))
+    assert without > BURST // 2, "glibc keeps up to 64 MiB after a buffer of 31"
+    assert min(kept_bytes() for _ in range(3)) <= KEPT_MAX
 
 
 @glibc

@@ -8,6 +8,8 @@ from muster_coordinator.wire.schema import Entity, Field
 _INTS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _UNSIGNED = {"uint16": 16, "uint32": 32}
 _ERRORS = st.sampled_from([-1, 0, 3, 6, 16, 25, 79, 100])
+_NEVER_ABSENT = "transaction_start_time_ms"
+"""kio reads no -1 there, which a coordinator tells of a transaction that has not begun."""
 _MS_MAX = 4_000_000_000_000
 """Kept below kio's year 9999 and float rounding."""
 
@@ -29,7 +31,7 @@ def _scalar(field: Field, *, nullable: bool) -> st.SearchStrategy[Any]:
     elif field.name.endswith("error_code") and field.name != "topic_config_error_code":
         values = _ERRORS
     elif field.name.endswith("_ms") and field.kind == "int64":
-        values = st.integers(-1, _MS_MAX)
+        values = st.integers(0 if field.name == _NEVER_ABSENT else -1, _MS_MAX)
     elif field.kind in _INTS:
         values = st.integers(-(1 << _INTS[field.kind]), (1 << _INTS[field.kind]) - 1)
     else:
