@@ -18,6 +18,7 @@ from bench.rows import (
     replace,
     snapshot_install,
     tls,
+    transactions,
     wal_full,
     wal_rotation,
 )
@@ -28,6 +29,7 @@ ROWS: tuple[Row, ...] = (
     *event_log.ROWS,
     *compaction.ROWS,
     *load.ROWS,
+    *transactions.ROWS,
     *rebalance.ROWS,
     *longest_turn.ROWS,
     *outage.ROWS,

@@ -1,4 +1,4 @@
-"""Three Kafka brokers as a side of the benchmark, with default settings or with a synced offsets topic."""
+"""Three Kafka brokers as a side of the benchmark, with default settings or with synced topics."""
 
 import contextlib
 import shutil
@@ -21,7 +21,8 @@ from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster, Side, admin_
 from bench.tls import TlsFiles
 from tests.cluster import wait_until
 
-OFFSETS_TOPIC = "__consumer_offsets"
+SYNCED = ("__consumer_offsets", "__transaction_state", "bench")
+"""What is synced with every batch beside Muster, which syncs all; the second is there after the first transaction."""
 
 
 class Kafka(Cluster):
@@ -98,20 +99,24 @@ class Kafka(Cluster):
     def held_bytes(self) -> list[int]:
         return [processes.live_heap_bytes(pid) for pid in self.pids()]
 
-    def set_offsets_fsync(self, *, on: bool) -> None:
-        """`flush.messages=1` on the offsets topic, or its default."""
+    def set_fsync(self, *, on: bool) -> None:
+        """`flush.messages=1` on the topics that are `SYNCED`, or its default."""
         what = AlterConfigOpType.SET if on else AlterConfigOpType.DELETE
         entry = ConfigEntry("flush.messages", "1" if on else None, incremental_operation=what)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
         admin = admin_client(self.bootstrap)
-        for future in admin.incremental_alter_configs([resource]).values():
+        there = admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics
+        resources = [
+            ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+            for topic in SYNCED
+            if topic in there
+        ]
+        for future in admin.incremental_alter_configs(resources).values():
             future.result(ADMIN_TIMEOUT_S)
         time.sleep(0.5)  # brokers receive it through the metadata log
 
 
 class KafkaFsync(Side):
-    """The same brokers, with every record of the offsets topic synced: Muster's durability instead of Kafka's
-    default."""
+    """The same brokers, with every record synced: Muster's durability instead of Kafka's default."""
 
     name = KAFKA_FSYNC
 
@@ -138,8 +143,8 @@ class KafkaFsync(Side):
     @contextlib.contextmanager
     @override
     def active(self) -> Iterator[None]:
-        self._kafka.set_offsets_fsync(on=True)
+        self._kafka.set_fsync(on=True)
         try:
             yield
         finally:
-            self._kafka.set_offsets_fsync(on=False)
+            self._kafka.set_fsync(on=False)
