@@ -5,9 +5,11 @@ import io
 import json
 import logging
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
+from muster_coordinator.runtime import watchdog as watchdog_module
 from muster_coordinator.runtime.gc_policy import GROWTH_BYTES_MIN, IDLE_COLLECT_MS, GcPolicy, read_resident_bytes
 from muster_coordinator.runtime.logs import BoundedHandler, start_logging
 from muster_coordinator.runtime.watchdog import BEAT_MS, Watchdog
@@ -43,6 +45,41 @@ def test_the_longest_turn_is_forgotten_after_two_windows() -> None:
     world.run_for(121_000)
     assert watchdog.longest_turn_ms() == 0
     watchdog.stop()
+
+
+class Large:
+    """A variable of the turn that takes long."""
+
+
+def test_a_turn_whose_stack_was_told_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables are a large request, and its answer: 45 MiB stayed in use until the next such turn."""
+    told = threading.Event()
+    lines: list[logging.LogRecord] = []
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record)
+            told.set()
+
+    def turn() -> weakref.ref[Large]:
+        large = Large()
+        assert told.wait(20), "the loop does not come round for ten times the limit"
+        return weakref.ref(large)
+
+    monkeypatch.setattr(watchdog_module, "STALL_MS", 20)
+    handler, log = Told(), logging.getLogger(watchdog_module.__name__)
+    log.addHandler(handler)
+    watchdog = Watchdog(SimLoop(World()))
+    watchdog.start()
+    try:
+        left = turn()
+        gc.collect()
+        assert left() is None
+        assert len(lines) == 1
+        assert "in turn" in vars(lines[0])["stack"]
+    finally:
+        watchdog.stop()
+        log.removeHandler(handler)
 
 
 @pytest.fixture

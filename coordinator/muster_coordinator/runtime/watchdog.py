@@ -73,6 +73,15 @@ class Watchdog:
                 seen, since, told = self._beats, time.monotonic(), False
             elif not told and time.monotonic() - since >= STALL_MS / 1_000:
                 told = True
-                frame = sys._current_frames().get(self._loop_thread)
-                stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+                stack = _stack_of(self._loop_thread)
                 _log.warning("the loop has not come round for %d ms", STALL_MS, extra={"stack": stack})
+
+
+def _stack_of(thread: int) -> str:
+    """Of a thread that runs; "": it is gone.
+
+    A function of its own, so that the frame is let go of before the watching goes on: whoever refers to a frame keeps
+    all its variables, and those of its callers, beyond their end. A long turn is one with a large request.
+    """
+    frame = sys._current_frames().get(thread)
+    return "" if frame is None else "".join(traceback.format_stack(frame))
