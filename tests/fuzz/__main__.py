@@ -34,7 +34,11 @@ def rounds(first: int, step: int, until: float) -> tuple[int, int, int]:
     total: Any = (0, 0, 0)
     seed, rss_first_bytes = first, 0
     while time.time() < until:
-        total = tuple(map(sum, zip(total, campaign(seed), strict=True)))
+        try:
+            total = tuple(map(sum, zip(total, campaign(seed), strict=True)))
+        except Exception:
+            print(f"seed {seed} failed", flush=True)
+            raise
         rss_first_bytes = rss_first_bytes or rss_bytes()
         grown = rss_bytes() - rss_first_bytes
         assert grown < GROWTH_BYTES_MAX, f"seed {seed}: {grown} bytes more than after the first"

@@ -84,6 +84,9 @@ def same(_rand: Random, frame: bytes) -> bytes:
 
 
 MUTATIONS: tuple[Callable[[Random, bytes], bytes], ...] = (flipped, flipped, flipped, resized, cut, cut, stuffed, same)
+PIPELINED = 0.6
+"""How often one more frame comes with those before it, in one read."""
+STEP_MS, ANSWERED_MS_MAX = 100, 10_000
 WEIGHTS = (4, 4, 4, 2, 3, 3, 1, 6)
 
 
@@ -116,25 +119,42 @@ class Strangers:
             handle=self.dispatcher.handle, wake=lambda: None, authenticated=False, sasl=session, notice=_noticed,
         )  # fmt: skip
         for _ in range(12):
-            self.sent += 1
-            mutate = rand.choices(MUTATIONS, WEIGHTS)[0]
-            frame = mutate(rand, rand.choice(SANE))
+            if not self._is_read(connection):
+                break
+            read = self._frame()
+            while rand.random() < PIPELINED and len(read) < limits.UNAUTHENTICATED_FRAME_BYTES_MAX:
+                read += self._frame()
             try:
-                connection.receive(frame)
+                connection.receive(read)
             except Exception as error:
-                raise AssertionError(f"frame {self.sent}: {frame[:400].hex()}") from error
+                raise AssertionError(f"frame {self.sent}: {read[:400].hex()}") from error
             assert connection.buffered_bytes <= 2 * limits.UNAUTHENTICATED_FRAME_BYTES_MAX
             connection.take()
             connection.note_unsent(0)
             connection.resume()
             if rand.random() < 0.2:
                 self.surface.loop.run(500)
-            if connection.state is State.FAILED:
-                break
         assert session.user is None
         assert connection.principal == "User:ANONYMOUS"
         self.states.add(connection.state)
         connection.close()
+
+    def _frame(self) -> bytes:
+        self.sent += 1
+        mutate = self.rand.choices(MUTATIONS, WEIGHTS)[0]
+        return mutate(self.rand, self.rand.choice(SANE))
+
+    def _is_read(self, connection: Connection) -> bool:
+        """As its driver reads from the socket: nothing more until the connection wants it. False: it has failed."""
+        left_ms = ANSWERED_MS_MAX
+        while not connection.wants_bytes and connection.state is not State.FAILED:
+            assert left_ms > 0, "a connection that answers no more"
+            left_ms -= STEP_MS
+            self.surface.loop.run(STEP_MS)
+            connection.take()
+            connection.note_unsent(0)
+            connection.resume()
+        return connection.state is not State.FAILED
 
 
 def _noticed(*what: Any) -> None:
