@@ -5,6 +5,7 @@ parts with commas between (`java,go`), or `all` (CI): a test that lacks one of t
 Debian's packages is installed there first, where we are root.
 """
 
+import fcntl
 import importlib.util
 import os
 import re
@@ -40,19 +41,37 @@ def require(part: str) -> None:
 
 
 INSTALL_S_MAX = 600
+INSTALLING = Path(__file__).resolve().parents[1] / ".cache" / "apt-get.lock"
+"""Who holds it installs."""
+OTHERS_FIRST = ("-o", "DPkg::Lock::Timeout=300")
+"""Somebody else on this machine may install just now."""
 
 
 def debian_packages(part: str, *packages: str) -> None:
     """Installs what brings `part` where MUSTER_REQUIRE names it, we are root and there is apt-get; else nothing.
 
-    Whoever asks looks again afterwards: a package that could not be installed is a part that is missing.
+    Whoever asks looks again afterwards: a package that could not be installed is a part that is missing. Workers that
+    ask at the same time ask in turn: apt-get refuses to begin while another one runs.
     """
     if not required(part) or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
-    for command in (["apt-get", "update", "--quiet"], install):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_S_MAX, env=environment)
+    INSTALLING.parent.mkdir(exist_ok=True)
+    with INSTALLING.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if all(_is_installed(package) for package in packages):
+            return
+        install = ["apt-get", *OTHERS_FIRST, "install", "--yes", "--no-install-recommends", *packages]
+        for command in (["apt-get", *OTHERS_FIRST, "update", "--quiet"], install):
+            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_S_MAX, env=environment)
+
+
+def _is_installed(package: str) -> bool:
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout == "installed"
+    except FileNotFoundError:
+        return False
 
 
 def _java() -> str | None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,36 @@ def test_nobody_else_reads_the_variable() -> None:
         if words in path.read_text()
     }
     assert readers == {"tests/machine_parts.py", "e2e/node/__main__.py"}
+
+
+APT_GET = """#!/bin/sh
+mkdir "$0.runs" || exit 100
+case "$*" in *install*) echo . >> "$0.installed" ;; esac
+sleep 0.1
+rmdir "$0.runs"
+"""
+"""Refuses to begin while another one runs, as the real one does."""
+DPKG_QUERY = '#!/bin/sh\n[ -e "${0%/*}/apt-get.installed" ] && printf installed\n'
+
+
+def test_workers_that_lack_the_same_package_install_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, script in (("apt-get", APT_GET), ("dpkg-query", DPKG_QUERY)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv(VARIABLE, "all")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(machine_parts, "INSTALLING", tmp_path / "lock")
+    found: list[bool] = []
+
+    def work() -> None:
+        machine_parts.debian_packages("part", "package")
+        found.append((tmp_path / "apt-get.installed").exists())
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert found == [True] * 3, "whoever asked finds it"
+    assert (tmp_path / "apt-get.installed").read_text() == ".\n"
