@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.cluster import wait_until
+from tests.cluster import port_block, wait_until
 from tests.machine_parts import debian_packages, give_up
 
 START_S_MAX = 30.0
@@ -64,14 +64,16 @@ class Connection:
 
 
 class RedisServer:
-    """A server with an append-only file that is synced at each write, so that what it answered survives SIGKILL."""
+    """A server with an append-only file that is synced at each write, so that what it answered survives SIGKILL.
+
+    It is started again on its port, so this is none of those that the kernel gives to whoever connects meanwhile.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._program = program()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self._ports = port_block(1)
+        self.port = self._ports.base
         self._process: subprocess.Popen[bytes] | None = None
         self._connections: list[Connection] = []
 
@@ -83,6 +85,7 @@ class RedisServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        self._ports.close()
 
     def start(self) -> None:
         with (self.folder / "redis.log").open("ab") as log:

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from tests import go_tools, orphans
-from tests.cluster import wait_until
-from tests.kafka_broker import free_ports
+from tests.cluster import port_block, wait_until
 
 MODULE = Path(__file__).parent / "versitygw"
 PACKAGE = "github.com/versity/versitygw/cmd/versitygw"
@@ -43,14 +42,15 @@ BACK_AFTER_S = 0.5
 
 
 class Server:
-    """versitygw on loopback."""
+    """versitygw on loopback, on a port that the kernel gives to nobody who connects while it is away."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "objects"
         (self.root / BUCKET).mkdir(parents=True, exist_ok=True)
         self.told = folder / "versitygw.log"
-        self.port = free_ports(1)[0]
         self._program = go_tools.built(MODULE, PACKAGE)
+        self._ports = port_block(1)
+        self.port = self._ports.base
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -76,6 +76,10 @@ class Server:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        self._ports.close()
 
     def open_to_anybody(self) -> None:
         """A policy of the bucket, so that requests need no signature."""
@@ -207,7 +211,7 @@ def _main() -> None:
     sys.stdout.write(f"{listening.server_address[1]}\n")
     sys.stdout.flush()
     sys.stdin.read()
-    front.server.kill()
+    front.server.close()
 
 
 if __name__ == "__main__":
