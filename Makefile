@@ -82,7 +82,7 @@ test-fast: test-unit
 ROOM ?=
 
 test-unit: setup
-	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=300 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz and not applications"
+	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=400 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz and not applications"
 
 # 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES. One test at a time, the campaigns first:
 # each is half a minute and more, and the others are seconds.
