@@ -32,6 +32,10 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 """Kopf imports kubernetes, that kubernetes-validate, that jsonschema, and that the grammars of international addresses,
 when it finds them: 1.5 s of each worker's start, for a format that no schema here has."""
 
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name, ""), "127.0.0.1", "localhost")))
+"""A machine may have a proxy for package registries; what a test asks of itself does not go there."""
+
 COLLECT_AFTER = 10_000
 """Objects made before the collector looks again."""
 
