@@ -23,9 +23,10 @@ from tests.kafka_broker import KafkaBroker
 from tests.records.made import split_batches
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.timeout(300)]
-AHEAD_MS = 60_000
+AHEAD_MS = 1_800_000
 """Of the clock: a segment that begins with a marker, whose time is the broker's, is rolled by the next record. Were the
-records behind the clock, none of them would be late enough to roll it."""
+records behind the clock, none of them would be late enough to roll it. More than any run of this test takes, and less
+than the hour that message.timestamp.after.max.ms allows."""
 STEP_MS = 100
 SEGMENT_MS = 1_000
 RETENTION_MS = 1_000_000_000

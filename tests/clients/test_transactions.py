@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests import kafka_tools
 from tests.clients.server import Server
+from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
@@ -122,11 +123,16 @@ def test_javas_producer_and_kafkas_own_tools(server: Server) -> None:
         *("--throughput", "1000", "--transactional-id", name, "--transaction-duration-ms", "40"),
     )
     assert len(committed_values(server, target, 3, 300)) == 300
-    said = kafka_tools.run(
-        "org.apache.kafka.tools.TransactionsCommand",
-        *("--bootstrap-server", server.bootstrap, "describe", "--transactional-id", name),
-    )
-    assert "CompleteCommit" in said
+
+    def ended() -> str:
+        """What it says once the markers are written: the producer was answered before."""
+        said = kafka_tools.run(
+            "org.apache.kafka.tools.TransactionsCommand",
+            *("--bootstrap-server", server.bootstrap, "describe", "--transactional-id", name),
+        )
+        return said if "CompleteCommit" in said else ""
+
+    said = wait_until("the last transaction is complete", ended, PATIENCE_S, 1)
     listed = kafka_tools.run(
         "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", server.bootstrap, "list"
     )
