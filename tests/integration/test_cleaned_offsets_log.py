@@ -100,7 +100,7 @@ def test_the_last_commits_are_read_from_a_log_that_every_replica_has_cleaned(tmp
         formatted = kafka_tools.run(
             kafka_tools.CONSUMER,
             *("--bootstrap-server", cluster.bootstrap, "--topic", "__consumer_offsets", "--from-beginning"),
-            *("--formatter", FORMATTER, "--max-messages", str(len(records)), "--timeout-ms", "20000"),
+            *("--formatter", FORMATTER, "--max-messages", str(len(records)), "--timeout-ms", "40000"),
             *("--command-property", "exclude.internal.topics=false"),
         )
         assert re.search(r'"group":"once".*"offset":4242', formatted), formatted[:2_000]

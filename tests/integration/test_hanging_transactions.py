@@ -75,15 +75,15 @@ def rows(text: str) -> tuple[list[str], list[list[str]]]:
     return title, sorted([cell.replace("None", "-") for cell in line] for line in lines)
 
 
-def both(cluster: MusterCluster, *words: str, but: int = 0) -> list[list[str]]:
-    """What Kafka's tool says, which is what ours says; `but`: one column differs by the moment of the question."""
+def both(cluster: MusterCluster, *words: str, age: int = 0) -> list[list[str]]:
+    """What Kafka's tool says, which is what ours says; `age`: the column that grows, and ours is asked later."""
     theirs = rows(kafka_tools.run(kafka_tools.TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *words))
     ran = muster(cluster, "transactions", *words)
     assert ran.code == Exit.OK, ran.err
     found = rows(ran.out)
-    for _, table in (theirs, found):
-        for row in table:
-            row[but - 1 if but else len(row) :] = row[but:] if but else []
+    if age:
+        before, after = ([int(row.pop(age - 1)) for row in table] for _, table in (theirs, found))
+        assert all(one <= other for one, other in zip(before, after, strict=True)), (before, after)
     assert found == theirs
     return theirs[1]
 
@@ -118,6 +118,16 @@ def produce(cluster: MusterCluster, transactional_id: str, producer_id: int, par
     return int(last[1].base_offset)
 
 
+def known_to_all(cluster: MusterCluster, topic: str) -> bool:
+    """Whether each replica tells its leaders; a member of a group may ask any of them."""
+    for replica in range(3):
+        with closing(SecondClient(cluster.client_port(replica))) as client:
+            (told,) = client.ask("Metadata", 9, topics=[{"name": topic}]).topics
+        if told.error_code != 0 or any(one.leader_id < 0 for one in told.partitions):
+            return False
+    return True
+
+
 def read(consumer: Consumer, count: int, patience_s: float = PATIENCE_S) -> list[bytes]:
     found: list[bytes] = []
     deadline = time.monotonic() + patience_s
@@ -130,6 +140,7 @@ def read(consumer: Consumer, count: int, patience_s: float = PATIENCE_S) -> list
 
 def test_what_hangs_is_found_and_aborted_as_by_kafkas_tool(cluster: MusterCluster) -> None:
     assert muster(cluster, "topic", "create", TOPIC, "--partitions", "2").code == Exit.OK
+    wait_until("every replica knows the topic", lambda: known_to_all(cluster, TOPIC), PATIENCE_S, 0.2)
     settings = {"transactional.id": "known", "transaction.timeout.ms": 600_000, "linger.ms": 0}
     mine = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     mine.init_transactions(PATIENCE_S)
@@ -155,11 +166,11 @@ def test_what_hangs_is_found_and_aborted_as_by_kafkas_tool(cluster: MusterCluste
         assert mine.flush(PATIENCE_S) == 0
 
         assert [row[3] for row in both(cluster, "list") if row[0] == "known"] == ["Ongoing"]
-        (told,) = both(cluster, "describe", "--transactional-id", "known", but=8)
+        (told,) = both(cluster, "describe", "--transactional-id", "known", age=8)
         assert told[-1] == f"{TOPIC}-0"
         producers = both(cluster, "describe-producers", "--topic", TOPIC, "--partition", "0")
         assert [row[-1] for row in producers if row[0] == "900000"] == ["0"]
-        hanging = both(cluster, "find-hanging", "--topic", TOPIC)
+        hanging = both(cluster, "find-hanging", "--topic", TOPIC, age=8)
         assert [(row[1], row[2], row[5]) for row in hanging] == [("0", "900000", "0"), ("1", "900001", "0")]
         (leader,) = {
             row["leader"]
@@ -183,7 +194,7 @@ def test_what_hangs_is_found_and_aborted_as_by_kafkas_tool(cluster: MusterCluste
             *("--bootstrap-server", cluster.bootstrap, "abort"),
             *("--topic", TOPIC, "--partition", "1", "--start-offset", "0"),
         )
-        assert both(cluster, "find-hanging", "--topic", TOPIC) == []
+        assert both(cluster, "find-hanging", "--topic", TOPIC, age=8) == []
         again = muster(cluster, "transactions", "abort", *where, "0")
         assert again.code == Exit.NOT_FOUND, again.err
         assert sorted(read(member, 2)) == [b"known-0", b"known-1"]
@@ -218,8 +229,14 @@ def test_records_are_produced_in_transactions_and_what_is_interrupted_is_aborted
     assert (ran.code, "10 records committed in in-transactions, in 4 transactions" in ran.err) == (Exit.OK, True), (
         ran.err
     )
-    (known,) = [one for one in ours(cluster, "list") if one["transactional_id"] == "lines"]
-    assert known["transaction_state"] == "CompleteCommit"
+
+    def state() -> str:
+        """Empty while no coordinator of it is found: it may change between two that are asked."""
+        states = [str(one["transaction_state"]) for one in ours(cluster, "list") if one["transactional_id"] == "lines"]
+        return states[0] if states else ""
+
+    # Its producer was answered before the markers were written.
+    wait_until("the last one is complete", lambda: state() == "CompleteCommit", PATIENCE_S, 0.5)
 
     command = [sys.executable, "-m", "muster_coordinator.cli.main", *words, "-b", cluster.bootstrap]
     reader, writer = os.pipe()
@@ -230,11 +247,7 @@ def test_records_are_produced_in_transactions_and_what_is_interrupted_is_aborted
         try:
             os.write(writer, b"v-lost-1\nv-lost-2\n")
 
-            def is_open() -> bool:
-                (one,) = [one for one in ours(cluster, "list") if one["transactional_id"] == "lines"]
-                return bool(one["transaction_state"] == "Ongoing")
-
-            wait_until("its transaction is open", is_open, PATIENCE_S, 0.5)
+            wait_until("its transaction is open", lambda: state() == "Ongoing", PATIENCE_S, 0.5)
             running.send_signal(signal.SIGTERM)
             _, said = running.communicate(timeout=PATIENCE_S)  # its input is open still
         finally:
