@@ -209,7 +209,7 @@ def test_a_reader_in_another_process_sees_no_mixture_during_a_hundred_commits(tm
             small.run(tmp_path, mark)
             if mark == 50:
                 told.append(reading.stdout.readline())  # so it reads between commits, however slowly
-        told += reading.communicate(timeout=200)[0].splitlines()
+        told += reading.communicate(timeout=280)[0].splitlines()
     finally:
         reading.kill()
         reading.wait()
