@@ -267,6 +267,19 @@ def test_topics_need_their_own_right() -> None:
     assert not made.surface.transaction_requests
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_brokers_need_no_right_to_topics(version: int) -> None:
+    """Theirs is ClusterAction; who writes was judged where the client asked (a real Kafka 4.3 answers so, too)."""
+    made = With(authorize=refusing(ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID))
+    one = {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 2, "verify_only": True, "topics": PLACES}
+    answer = made.ask(Api.ADD_PARTITIONS_TO_TXN, version, transactions=[one])
+    (found,) = answer.results_by_transaction
+    assert codes_of(found.topic_results) == {("orders", 0): 0, ("orders", 2): 0}
+    assert isinstance(made.asked, VerifyPartitions)
+    denied = With(authorize=refusing(ResourceType.CLUSTER)).ask(Api.ADD_PARTITIONS_TO_TXN, version, transactions=[one])
+    assert code(denied.error_code) == 31
+
+
 @pytest.mark.parametrize(("version", "lacks"), [(4, 48), (5, 120)])
 def test_brokers_ask_about_several_transactions(version: int, lacks: int) -> None:
     made = With()

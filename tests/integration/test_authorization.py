@@ -6,16 +6,21 @@ its StandardAuthorizer the same questions; the answers expected are the same.
 """
 
 import os
+import socket
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.settings import STANDARD_AUTHORIZER
+from muster_coordinator.wire.versions import VERSIONS, Api
+from typing_extensions import override
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.second_client import SecondClient
+from tests.wire.kio_entities import decode_answer, encode_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -30,12 +35,16 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, LITERAL, PREFIXED, DENY, ALLOW = 2, 3, 
 ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 2, 3, 4, 5, 6, 7, 8, 9
 DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
 ON_CLUSTER = (CLUSTER, "kafka-cluster")
+PRODUCER = "moving"
+"""A transactional id, of which nobody has a transaction open."""
+NOBODYS = {"producer_id": 123_456_789, "producer_epoch": 0}
 
 
 class World:
-    """One broker, topics `orders` and `secret`, and group `team`."""
+    """One broker, topics `orders` and `secret`, group `team`, and a transactional producer."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self.admin = SecondClient(port, source=ADMIN)
         self.client = SecondClient(port, source=SUBJECT)
         self.granted: list[dict[str, Any]] = []
@@ -64,6 +73,13 @@ class World:
             wait_until("the group is there", committed, 20)
         except AssertionError as error:
             raise AssertionError(f"commits were answered {codes[-3:]}") from error
+        wait_until("the transactional producer is there", self.begun, 30)
+
+    def begun(self) -> bool:
+        """15 and 16 until the transaction log is made, 14 until there are producer ids."""
+        found = self.admin.ask("FindCoordinator", 2, key=PRODUCER, key_type=1).error_code
+        fields = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+        return not (found or self.admin.ask("InitProducerId", 3, transactional_id=PRODUCER, **fields).error_code)
 
     def make(self, name: str) -> int:
         topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
@@ -378,6 +394,115 @@ def describe_cluster(world: World) -> int:
     return 0 if answer.authorized_operations else 31
 
 
+def topic_partitions_of_all(world: World) -> int:
+    """29 for a topic that is left out."""
+    answer = world.ask("DescribeTopicPartitions", 0, topics=[], response_partition_limit=99, cursor=None)
+    names = {topic.name for topic in answer.topics}
+    assert "secret" not in names
+    return 0 if "orders" in names else 29
+
+
+def producers(world: World) -> int:
+    answer = world.ask("DescribeProducers", 0, topics=[{"name": "orders", "partition_indexes": [0]}])
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+def replace_configs(world: World) -> int:
+    configs = [{"name": "retention.ms", "value": "86400000"}]
+    resources = [{"resource_type": TOPIC, "resource_name": "orders", "configs": configs}]
+    return int(world.ask("AlterConfigs", 1, resources=resources, validate_only=True).responses[0].error_code)
+
+
+def quorum(world: World) -> int:
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    return int(world.ask("DescribeQuorum", 0, topics=topics).error_code)
+
+
+def describe_scram(world: World) -> int:
+    """Nobody's: that there are none (91) is told of each."""
+    return int(world.ask("DescribeUserScramCredentials", 0, users=[{"name": "nobody"}]).error_code)
+
+
+def alter_scram(world: World) -> int:
+    """91, nobody has one, comes after the right."""
+    gone = [{"name": "nobody", "mechanism": 1}]
+    return int(world.ask("AlterUserScramCredentials", 0, deletions=gone, upsertions=[]).results[0].error_code)
+
+
+def unregister(world: World) -> int:
+    """102, no such broker, comes after the right. kafka-python has no such message, kio has."""
+    there = ("127.0.0.1", world.port)
+    with socket.create_connection(there, 30, source_address=(SUBJECT, 0)) as line, line.makefile("rb") as read:
+        line.sendall(encode_request(Api.UNREGISTER_BROKER, 0, {"broker_id": 99}, 7, "second"))
+        size = read.read(4)
+        answer = decode_answer(Api.UNREGISTER_BROKER, 0, size + read.read(int.from_bytes(size, "big")))[1]
+    return int(answer.error_code.value)
+
+
+# --- of transactions: by a producer id that is not this transactional id's (49), which comes after the right
+
+
+def find_transactions(world: World) -> int:
+    return int(world.ask("FindCoordinator", 4, key_type=1, coordinator_keys=[PRODUCER]).coordinators[0].error_code)
+
+
+def transactional_producer_id(world: World) -> int:
+    fields = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+    return int(world.ask("InitProducerId", 3, transactional_id=PRODUCER, **fields).error_code)
+
+
+def add_partitions(world: World) -> int:
+    fields = {f"v3_and_below_{name}": value for name, value in {"transactional_id": PRODUCER, **NOBODYS}.items()}
+    topics = [{"name": "orders", "partitions": [0]}]
+    answer = world.ask("AddPartitionsToTxn", 3, **fields, v3_and_below_topics=topics)
+    return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+
+def add_partitions_of_brokers(world: World) -> int:
+    """Since version 4 brokers ask, for their clients."""
+    topics = [{"name": "orders", "partitions": [0]}]
+    asked = [{"transactional_id": PRODUCER, **NOBODYS, "verify_only": True, "topics": topics}]
+    answer = world.ask("AddPartitionsToTxn", 4, transactions=asked)
+    if answer.error_code:
+        return int(answer.error_code)
+    return int(answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code)
+
+
+def add_offsets(world: World) -> int:
+    return int(world.ask("AddOffsetsToTxn", 3, transactional_id=PRODUCER, **NOBODYS, group_id="team").error_code)
+
+
+def end_transaction(world: World) -> int:
+    return int(world.ask("EndTxn", 3, transactional_id=PRODUCER, **NOBODYS, committed=False).error_code)
+
+
+def commit_in_transaction(world: World) -> int:
+    one = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+    members = {"generation_id": -1, "member_id": "", "group_instance_id": None}
+    topics = [{"name": "orders", "partitions": [one]}]
+    fields = {"transactional_id": PRODUCER, "group_id": "team", **NOBODYS, **members}
+    return int(world.ask("TxnOffsetCommit", 3, topics=topics, **fields).topics[0].partitions[0].error_code)
+
+
+def describe_transaction(world: World) -> int:
+    return int(world.ask("DescribeTransactions", 0, transactional_ids=[PRODUCER]).transaction_states[0].error_code)
+
+
+def list_transactions(world: World) -> int:
+    """53 for one that is left out."""
+    answer = world.ask("ListTransactions", 0, state_filters=[], producer_id_filters=[])
+    assert answer.error_code == 0
+    return 0 if PRODUCER in {one.transactional_id for one in answer.transaction_states} else 53
+
+
+def write_markers(world: World) -> int:
+    """The end of a transaction that nobody has open does no harm."""
+    topics = [{"name": "orders", "partition_indexes": [0]}]
+    marker = {**NOBODYS, "transaction_result": False, "coordinator_epoch": 0, "topics": topics}
+    answer = world.ask("WriteTxnMarkers", 1, markers=[marker])
+    return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+
 class Row(NamedTuple):
     ask: Callable[[World], int]
     rights: tuple[tuple[int, str, int], ...]
@@ -389,7 +514,7 @@ class Row(NamedTuple):
     """Rights that it needs besides, and has throughout."""
 
 
-ORDERS, TEAM = (TOPIC, "orders"), (GROUP, "team")
+ORDERS, TEAM, MOVING = (TOPIC, "orders"), (GROUP, "team"), (TRANSACTIONAL_ID, PRODUCER)
 ROWS = (
     Row(produce, ((*ORDERS, WRITE),), 29),
     Row(fetch, ((*ORDERS, READ),), 29),
@@ -434,7 +559,57 @@ ROWS = (
     Row(log_dirs, ((*ON_CLUSTER, DESCRIBE),), 31),
     Row(update_features, ((*ON_CLUSTER, ALTER),), 31),
     Row(describe_cluster, ((*ON_CLUSTER, DESCRIBE),), 31),
+    Row(topic_partitions_of_all, ((*ORDERS, DESCRIBE),), 29),
+    Row(producers, ((*ORDERS, READ),), 29),
+    Row(replace_configs, ((*ORDERS, ALTER_CONFIGS),), 29),
+    Row(quorum, ((*ON_CLUSTER, DESCRIBE),), 31),
+    Row(describe_scram, ((*ON_CLUSTER, DESCRIBE),), 31),
+    Row(alter_scram, ((*ON_CLUSTER, ALTER),), 31, having=91),
+    Row(unregister, ((*ON_CLUSTER, ALTER),), 31, having=102),
+    Row(find_transactions, ((*MOVING, DESCRIBE), (*MOVING, WRITE)), 53),
+    Row(transactional_producer_id, ((*MOVING, WRITE),), 53),
+    Row(add_partitions, ((*MOVING, WRITE),), 53, having=49, beside=((*ORDERS, WRITE),)),
+    Row(add_partitions, ((*ORDERS, WRITE),), 29, having=49, beside=((*MOVING, WRITE),)),
+    Row(add_partitions_of_brokers, ((*ON_CLUSTER, CLUSTER_ACTION),), 31, having=49),
+    Row(add_offsets, ((*MOVING, WRITE),), 53, having=49, beside=((*TEAM, READ),)),
+    Row(add_offsets, ((*TEAM, READ),), 30, having=49, beside=((*MOVING, WRITE),)),
+    Row(end_transaction, ((*MOVING, WRITE),), 53, having=49),
+    Row(commit_in_transaction, ((*MOVING, WRITE),), 53, having=49, beside=((*TEAM, READ), (*ORDERS, READ))),
+    Row(commit_in_transaction, ((*TEAM, READ),), 30, having=49, beside=((*MOVING, WRITE), (*ORDERS, READ))),
+    Row(commit_in_transaction, ((*ORDERS, READ),), 29, having=49, beside=((*MOVING, WRITE), (*TEAM, READ))),
+    Row(describe_transaction, ((*MOVING, DESCRIBE), (*MOVING, WRITE)), 53),
+    Row(list_transactions, ((*MOVING, DESCRIBE), (*MOVING, WRITE)), 53),
+    Row(write_markers, ((*ON_CLUSTER, ALTER), (*ON_CLUSTER, CLUSTER_ACTION)), 31),
 )
+ASK_NOBODY = {Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
+"""Answered to whoever asks."""
+
+
+class Asked(Exception):
+    """The API that a row asks."""
+
+
+class Listening(World):
+    """Asks nobody."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.ids = defaultdict(uuid.uuid4)
+
+    @override
+    def ask(self, api: str, version: int, **fields: Any) -> Any:
+        raise Asked(api)
+
+
+def test_each_api_that_is_advertised_has_its_row() -> None:
+    found = {"UnregisterBroker"}  # by a connection of its own
+    for row in ROWS:
+        if row.ask is not unregister:
+            with pytest.raises(Asked) as asked:
+                row.ask(Listening())
+            found.add(str(asked.value))
+    wanted = {"".join(word.capitalize() for word in Api(api).name.split("_")) for api in set(VERSIONS) - ASK_NOBODY}
+    assert found == wanted
 
 
 def named(row: Row) -> str:

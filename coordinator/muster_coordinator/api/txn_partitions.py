@@ -1,8 +1,9 @@
 """AddPartitionsToTxn: of producers up to version 3, and of brokers, several transactions at once, from version 4 on.
 
 All partitions of a transaction are added or none: if the client may not write to one of them, or one does not exist,
-the others are answered OPERATION_NOT_ATTEMPTED (55). Versions of brokers need CLUSTER_ACTION, as in Kafka; our own
-replicas ask each other over their link instead. Verification is told 120 from version 5 on, 48 before.
+the others are answered OPERATION_NOT_ATTEMPTED (55). Versions of brokers need CLUSTER_ACTION and no right on a topic,
+as in Kafka, since the client's were judged by the broker that asks; our own replicas ask each other over their link
+instead. Verification is told 120 from version 5 on, 48 before.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +87,7 @@ class AddPartitionsToTxn:
         request: AddPartitions | VerifyPartitions,
         done: Callable[[Codes], None],
     ) -> None:
-        refused = self._refused(context, request.partitions)
+        refused = self._refused(context, version, request.partitions)
         if Code.UNKNOWN_TOPIC_OR_PARTITION in refused.values() and doubt.parks(
             Code.UNKNOWN_TOPIC_OR_PARTITION, lambda: self._judge(context, version, doubt, request, done)
         ):
@@ -105,14 +106,14 @@ class AddPartitionsToTxn:
 
         self._coordinators.ask(request, answered)
 
-    def _refused(self, context: RequestContext, places: frozenset[TopicPartition]) -> Codes:
+    def _refused(self, context: RequestContext, version: int, places: frozenset[TopicPartition]) -> Codes:
         """Partitions that the client may not write to, that do not exist, or that take no markers or transactions."""
         image = self._services.surface.image()
         topics = {} if image is None else image.topics
         denied = {
             topic
             for topic in {topic for topic, _ in places}
-            if not self._services.may_topic(context, Operation.WRITE, topic)
+            if version < _BROKERS_SINCE and not self._services.may_topic(context, Operation.WRITE, topic)
         }
         refused: Codes = {}
         for topic, index in places:
