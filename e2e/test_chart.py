@@ -277,6 +277,10 @@ def test_two_releases_in_one_namespace(cluster: Client) -> None:
         assert may("update", "leases/muster-operator-namespace", f"--namespace={served}")
         assert may("patch", "statefulsets.apps", f"--namespace={served}")
         assert not may("patch", "statefulsets.apps", f"--namespace={other}")
+        assert may("get", "secrets", f"--namespace={served}")
+        assert not may("get", "secrets", f"--namespace={other}"), "what is not its own it cannot read"
+        assert not may("get", "secrets"), "nor beside itself"
+        assert not may("list", "secrets", f"--namespace={served}")
 
 
 def test_definitions_can_be_left_to_somebody_else(cluster: Client) -> None:

@@ -150,6 +150,18 @@ def test_the_table_of_rights_is_the_role_and_says_why() -> None:
     assert all(len(why) > 10 for _, why in told.values())
 
 
+def test_uninstalling_speaks_of_every_kind() -> None:
+    """One that is left out holds up the deletion of its definition, or is deleted with it unasked."""
+    text = (ROOT / "docs" / "upgrading.md").read_text()
+    steps = text[text.index("## Uninstall") :]
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+    names = {one["spec"]["names"]["shortNames"][0] for one in definitions}
+    deleted = re.findall(r"`kubectl delete ([a-z,]+) --all -A`", steps)
+    assert {name for one in deleted for name in one.split(",")} == names
+    (gone,) = re.findall(r"`kubectl delete crd ([^`]+)`", steps)
+    assert set(gone.split()) == {one["metadata"]["name"] for one in definitions}
+
+
 def test_no_list_or_watch_of_secrets() -> None:
     rules = role("rules")
     (secrets,) = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]

@@ -41,6 +41,27 @@ def test_no_role_of_the_chart_lists_or_watches_secrets(path: Path) -> None:
         assert any(covers_secrets(rule) for rule in rules), "else this test sees nothing"
 
 
+FORBIDDEN_VERBS = {"*", "escalate", "bind", "impersonate"}
+FORBIDDEN = {"*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward", "pods"}
+"""Of resources: whoever may create these is whoever he likes to be in the namespace, or in a pod of another."""
+CLUSTER_WIDE = {"get", "list"}
+"""All that is asked of nodes and volumes, by releases for all namespaces."""
+
+
+@pytest.mark.parametrize("path", RENDERED, ids=lambda path: path.stem)
+def test_no_role_of_the_chart_makes_its_holder_more_than_it_is(path: Path) -> None:
+    for rule in rules_of(yaml.safe_load_all(path.read_text())):
+        resources, verbs = set(rule.get("resources", ())), set(rule["verbs"])
+        assert "nonResourceURLs" not in rule
+        assert not verbs & FORBIDDEN_VERBS, rule
+        if verbs & {"create", "update", "patch"}:
+            assert not resources & FORBIDDEN, rule
+        if "rbac.authorization.k8s.io" in rule["apiGroups"] or "*" in rule["apiGroups"]:
+            raise AssertionError(f"roles are nobody's but the chart's: {rule}")
+        if resources & {"nodes", "persistentvolumes"}:
+            assert verbs <= CLUSTER_WIDE, rule
+
+
 def test_the_shipped_rules_read_secrets_by_name_only() -> None:
     rules = yaml.safe_load((ROOT / "charts" / "muster" / "files" / "rules.yaml").read_text())
     assert [rule["verbs"] for rule in rules if covers_secrets(rule)] == [["create", "delete", "get", "patch"]]
