@@ -1,11 +1,15 @@
 """Workloads that the operator did not make: observed, scaled, restarted, and in every other way their owner's."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from muster_operator.api.consumer_template import ConsumerTemplate
+from muster_operator.api.fields import camel
 
+from e2e import furnished
 from e2e.fleet import Cluster, Group, condition, is_ready, throughout, until
 from e2e.node.client import Client
 from e2e.node.session import Description
@@ -163,87 +167,69 @@ def partition(mine: Group) -> int:
     return int(spec["updateStrategy"].get("rollingUpdate", {}).get("partition", 0))
 
 
-CHECKED = (
-    "import os, runpy; "
-    "[os.stat(path) for path in ('/shared/first', '/identity/token', '/identity/labels', '/scratch', '/state')]; "
-    "open('/state/starts', 'a').write('x'); open('/scratch/starts', 'a').write('x'); "
-    "runpy.run_path('/program/consumer.py', run_name='__main__')"
-)
-IDLE = (
-    "import signal, threading; done = threading.Event(); "
-    "signal.signal(signal.SIGTERM, lambda *_: done.set()); done.wait()"
-)
-
-
 @pytest.fixture
-def furnished(shared: Cluster, node: Description) -> Iterator[Group]:
-    """A group of two whose template has all that a node can give: all but a CSI driver's volume."""
-    python = {"image": node.demo_image, "imagePullPolicy": "Never"}
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    one = Group(cluster=shared, image=node.demo_image, name="furnished", session_s=45)
-    mounts = {"shared": "/shared", "identity": "/identity", "scratch": "/scratch", "state": "/state"}
-    manifest = one.manifest(2)["spec"]["template"]
-    one.spec = {
-        "template": {
-            **manifest,
-            "command": ["python3", "-c", CHECKED],
-            "securityContext": {
-                "runAsNonRoot": True, "fsGroup": 10001, "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "lifecycle": {"postStart": {"exec": {"command": ["python3", "-c", "open('/shared/hook', 'w')"]}},
-                          "preStop": {"sleep": {"seconds": 1}}},
-            "initContainers": [
-                {"name": "first", **python, "command": ["python3", "-c", "open('/shared/first', 'w')"],
-                 "volumeMounts": [{"name": "shared", "mountPath": "/shared"}]},
-                {"name": "beside", **python, "restartPolicy": "Always", "command": ["python3", "-c", IDLE]},
-            ],
-            "sidecars": [{"name": "logs", **python, "command": ["python3", "-c", IDLE]}],
-            "volumes": [
-                *manifest["volumes"],
-                {"name": "shared", "emptyDir": {}},
-                {"name": "identity", "projected": {"sources": [
-                    {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
-                    {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
-                ]}},
-                {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}},
-            ],
-            "volumeMounts": [
-                *manifest["volumeMounts"], *({"name": name, "mountPath": path} for name, path in mounts.items())
-            ],
-            "volumeClaimTemplates": [{"name": "state", "size": "1Gi"}],
-            "volumeClaimRetention": "Delete",
-        }
-    }  # fmt: skip
+def group_with_everything(shared: Cluster, node: Description) -> Iterator[Group]:
+    """A group of two whose template has every field."""
+    one = Group(cluster=shared, image=node.demo_image, name=furnished.NAME, session_s=45)
+    one.spec = {"template": furnished.template(one.manifest(2)["spec"]["template"], node.demo_image)}
+    shared.client.apply(*furnished.objects())
     yield one.create(2)
     one.delete()
+    for made in furnished.objects():
+        shared.client.kubectl("delete", made["kind"], furnished.NAME, "--ignore-not-found")
 
 
-def test_everything_that_a_template_takes_runs(furnished: Group) -> None:
+def as_asked(pod: dict[str, Any]) -> None:
+    """What shows nowhere but in the pod itself."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    (consumer,) = [one for one in spec["containers"] if one["name"] == "consumer"]
+    assert furnished.LABELS.items() <= metadata["labels"].items()
+    assert furnished.ANNOTATIONS.items() <= metadata["annotations"].items()
+    assert (spec["nodeSelector"], spec["serviceAccountName"]) == (furnished.NODES, furnished.NAME)
+    assert (spec["priorityClassName"], spec["priority"]) == (furnished.NAME, furnished.PRIORITY)
+    assert furnished.TOLERATION in spec["tolerations"]
+    (preferred,) = spec["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred == furnished.PREFERENCE
+    (spread,) = spec["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+    assert spec["imagePullSecrets"] == [{"name": "of-a-registry"}]
+    assert consumer["ports"] == [{"name": "metrics", "containerPort": 9_000, "protocol": "TCP"}]
+    assert consumer["resources"]["limits"] == {"memory": "512Mi"}
+    assert consumer["securityContext"]["readOnlyRootFilesystem"] is True
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert consumer[probe]["exec"] == furnished.STARTED["exec"]
+
+
+def test_everything_that_a_template_takes_runs(group_with_everything: Group) -> None:
     """Claims come back with their pod, scratch does not, and both are gone with the object."""
-    furnished.stable(2, 180)
-    until("READY 2/2", lambda: furnished.read()["status"]["readyText"] == "2/2", 60)
-    pod = f"{furnished.name}-1"
+    mine = group_with_everything
+    assert set(mine.spec["template"]) == {camel(one.name) for one in dataclasses.fields(ConsumerTemplate)}
+    mine.stable(2, 180)
+    until("READY 2/2", lambda: mine.read()["status"]["readyText"] == "2/2", 60)
+    for one in mine.pods().values():
+        as_asked(one)
+    pod = f"{mine.name}-1"
 
     def starts(folder: str) -> str:
         words = ("exec", pod, "--container=consumer", "--")
-        return furnished.client.kubectl(*words, "python3", "-c", f"print(open('/{folder}/starts').read())").strip()
+        return mine.client.kubectl(*words, "python3", "-c", f"print(open('/{folder}/starts').read())").strip()
 
-    names = [one["name"] for one in furnished.pods()[pod]["status"]["containerStatuses"]]
+    names = [one["name"] for one in mine.pods()[pod]["status"]["containerStatuses"]]
     assert sorted(names) == ["consumer", "logs"]
     assert (starts("state"), starts("scratch")) == ("x", "x")
-    uid = furnished.pods()[pod]["metadata"]["uid"]
-    furnished.client.kubectl("delete", "pod", pod)
+    uid = mine.pods()[pod]["metadata"]["uid"]
+    mine.client.kubectl("delete", "pod", pod)
 
     def back() -> bool:
-        found = furnished.pods().get(pod)
+        found = mine.pods().get(pod)
         return found is not None and found["metadata"]["uid"] != uid and is_ready(found)
 
     until("the pod again", back, 120)
     assert (starts("state"), starts("scratch")) == ("xx", "x")
-    furnished.delete()
+    mine.delete()
 
     def claims() -> list[str]:
-        found = furnished.client.read("pvc")["items"]
-        return [one["metadata"]["name"] for one in found if furnished.name in one["metadata"]["name"]]
+        found = mine.client.read("pvc")["items"]
+        return [one["metadata"]["name"] for one in found if mine.name in one["metadata"]["name"]]
 
     until("end of the claims", lambda: not claims(), 60)
