@@ -3,11 +3,13 @@
 import base64
 import struct
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 from kafka.net.sasl.scram import ScramClient
 from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.limits import SASL_FAILURE_MS_MAX, SASL_FAILURE_MS_MIN
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import DeleteScramCredential, NewScramCredential, SetScramCredential
 from muster_coordinator.errors import Code
@@ -46,8 +48,9 @@ def sets(user: str = "alice", password: str = PASSWORD) -> SetScramCredential:
 class Door:
     """A listener that asks, and one connection to it."""
 
-    def __init__(self, offered: ListenerSasl = OFFERED, *, users: tuple[str, ...] = ("alice",)) -> None:
+    def __init__(self, offered: ListenerSasl = OFFERED, *, users: tuple[str, ...] = ("alice",), seed: int = 7) -> None:
         self.surface = FakeSurface()
+        self.surface.rand = Random(seed)
         for user in users:
             self.surface.apply(sets(user))
         self.events: list[Event] = []
@@ -119,6 +122,34 @@ def test_a_wrong_password_and_an_unknown_user_are_told_apart_by_nothing(user: st
         (user, "no such user, or a wrong password", SCRAM)
     ]
     assert door.dispatcher.sasl.counts == {("PLAINTEXT", SCRAM, "failed"): 1}
+
+
+def refused_after(door: Door, handshake: str, *messages: bytes) -> int:
+    """The time in ms until the last of these messages, which is refused, is answered; the loop goes on meanwhile."""
+    assert code(door.ask(Api.SASL_HANDSHAKE, 1, mechanism=handshake).error_code) == 0
+    for data in messages[:-1]:
+        assert code(door.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=data).error_code) == 0
+    began_ms = door.surface.loop.monotonic_ms()
+    door.client.send(Api.SASL_AUTHENTICATE, 2, auth_bytes=messages[-1])
+    while not (answers := door.client.receive()):
+        assert not door.client.closed, "it is answered first"
+        door.surface.loop.run(1)
+        assert door.surface.loop.monotonic_ms() - began_ms <= SASL_FAILURE_MS_MAX
+    assert code(answers[0].error_code) == Code.SASL_AUTHENTICATION_FAILED
+    assert door.client.closed
+    return int(door.surface.loop.monotonic_ms() - began_ms)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "messages"), [("PLAIN", (b"\0carol\0wrong",)), (SCRAM, (b"no message of the RFC",))]
+)
+def test_who_is_refused_hears_of_it_late_and_not_always_equally_late(
+    mechanism: str, messages: tuple[bytes, ...]
+) -> None:
+    """100 to 500 ms, so that guessing is slow, and by chance, so that the time tells nothing."""
+    took = [refused_after(Door(seed=seed), mechanism, *messages) for seed in range(20)]
+    assert min(took) >= SASL_FAILURE_MS_MIN
+    assert len(set(took)) > 10
 
 
 def test_who_does_not_exist_is_challenged_as_the_users_of_this_cluster_are() -> None:

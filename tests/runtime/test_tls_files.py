@@ -240,6 +240,11 @@ def test_files_that_change_are_used_when_they_are_whole(tmp_path: Path) -> None:
 def test_versions_and_cipher_suites_are_those_of_the_settings() -> None:
     leaf = Authority().issue()
     pair = {"keystore_chain": leaf.pem, "keystore_key": leaf.key_pem()}
+    made, _, _ = store(tls_config(**pair))
+    made.load()
+    assert made.server.minimum_version is ssl.TLSVersion.TLSv1_2
+    never = ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    assert made.server.options & never == never
     made, _, _ = store(
         tls_config(**pair, protocols=("TLSv1.2",), cipher_suites=("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",))
     )
