@@ -6,6 +6,7 @@ again with `muster server --config DIR/replica-N/server.properties`, questions g
 
 import contextlib
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -23,6 +24,8 @@ from muster_coordinator.properties import format_properties
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
+CANARY = b"canary"
+"""In every password of a test."""
 
 
 def wait_until(what: str, check: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
@@ -93,11 +96,25 @@ class MusterCluster:
         self.close()
 
     def close(self) -> None:
-        """Stopped for good: its ports may be taken by others."""
+        """Stopped for good: its ports may be taken by others. And no suite's cluster has said a secret."""
         try:
             self.stop()
         finally:
             self._block.close()
+        found = self.secrets_said()
+        assert not found, found
+
+    def secrets_said(self) -> list[str]:
+        """Where an output or a log has the admin token, or a password of a test (all of them have `canary` in them)."""
+        secrets = [("canary", CANARY)]
+        with contextlib.suppress(OSError):
+            secrets += [("the admin token", one) for one in (self.folder / "admin-token").read_bytes().split()]
+        found = []
+        for path in (self.output, *self.folder.glob("replica-*/*.log")):
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as said:
+                    found += [f"{name} in {path}" for name, secret in secrets if said.find(secret) >= 0]
+        return found
 
     def start(self, *, fresh: bool = True) -> None:
         command = [sys.executable, "-m", "muster_coordinator.cli.main", "dev", "--data", str(self.folder)]

@@ -334,6 +334,7 @@ LEVELS = {
     "default": ("--client-defaults",),
 }
 """By precedence; those below each have a tenth of its rate as a decoy."""
+KINDS = ("producer", "consumer")
 RATE = 250_000
 WARM_SECONDS, LONG_SECONDS = 20, 60
 """A Fetch of more than a fraction of a second's worth leaves some of the rate unused, by Kafka's arithmetic too."""
@@ -355,6 +356,7 @@ def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, f
     held.topic(f"in-{name}")
     names = list(LEVELS)
     expelled = held.metric(EXPELLED)
+    throttled = {kind: held.metric(f'muster_throttle_seconds_total{{quota="{kind}_byte_rate"}}') for kind in KINDS}
     for place, other in enumerate(names[names.index(level) :]):
         rate = RATE if place == 0 else RATE // 10
         held.muster("quota", "set", *LEVELS[other], f"producer_byte_rate={rate}", f"consumer_byte_rate={rate}")
@@ -393,5 +395,5 @@ def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, f
         held.in_force()
     wait_until("only the killed consumer is expelled", lambda: held.metric(EXPELLED) == expelled + 1, 60)
     assert (received / seconds, sent / seconds) == pytest.approx((RATE, RATE), rel=0.1)
-    for quota in ("producer_byte_rate", "consumer_byte_rate"):
-        assert held.metric(f'muster_throttle_seconds_total{{quota="{quota}"}}') > 0
+    for kind, before in throttled.items():
+        assert held.metric(f'muster_throttle_seconds_total{{quota="{kind}_byte_rate"}}') > before, "at this level"
