@@ -37,6 +37,14 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 
 @kinds
+def test_no_reference_leaves_its_namespace(kind: Kind) -> None:
+    """Whoever may write objects here could read another namespace's Secrets by the operator's rights. Selectors of pods
+    (affinity, NetworkPolicy) refer to no object."""
+    spec = root_schema(kind)["properties"]["spec"]
+    assert [path for path, _ in nodes(spec) if path.rsplit(".", 1)[-1] == "namespace"] == []
+
+
+@kinds
 def test_everything_has_a_bound(kind: Kind) -> None:
     """The API server estimates the cost of CEL rules by the bounds; without one it assumes megabytes and refuses."""
     unbounded = []

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import kopf
 import pytest
 from muster_operator import handlers
 from muster_operator.kube.kinds import CLUSTER, GROUP, OWNERS, POD, STATEFULSET, WATCHED, Kind, selector_for
@@ -18,6 +19,15 @@ from tests.operator.fakes.logins import login_to
 EVERY = frozenset(WATCHED)
 pytestmark = pytest.mark.timeout(60)
 Seen = tuple[str, str | None, str]
+
+
+def test_kopf_posts_and_scans_nothing_and_no_watch_lasts_for_ever() -> None:
+    """Posting would put exceptions, with whatever is in them, into Events."""
+    settings = kopf.OperatorSettings()
+    asyncio.run(handlers.configure(settings=settings))
+    assert settings.posting.enabled is False
+    assert settings.scanning.disabled is True
+    assert settings.watching.server_timeout == handlers.WATCH_SERVER_TIMEOUT_S
 
 
 class Scope:
