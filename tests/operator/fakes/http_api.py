@@ -26,6 +26,7 @@ class Request:
     query: dict[str, str]
     token: str
     body: Any
+    content_type: str = ""
 
 
 @dataclass
@@ -36,6 +37,7 @@ class HttpApi:
     """The one that is let in; None: anybody."""
     refused: set[str] = field(default_factory=set)
     """`namespace/plural` that answer 403."""
+    served: tuple[Kind, ...] = tuple(WATCHED)
     undefined: set[str] = field(default_factory=set)
     """Plurals that do not exist."""
     requests: list[Request] = field(default_factory=list)
@@ -115,7 +117,8 @@ class HttpApi:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         body = await request.json() if request.can_read_body else None
-        self.requests.append(Request(request.method, request.path, dict(request.query), token, body))
+        made = Request(request.method, request.path, dict(request.query), token, body, request.content_type)
+        self.requests.append(made)
         self._notice()
         if self.token is not None and token != self.token:
             return _status(401, "Unauthorized")
@@ -124,7 +127,7 @@ class HttpApi:
             return web.json_response(found)
         parts = request.path.strip("/").split("/")
         namespace = parts[parts.index("namespaces") + 1] if "namespaces" in parts else ""
-        kind = next((one for one in WATCHED if one.plural in parts), None)
+        kind = next((one for one in self.served if one.plural in parts), None)
         if kind is None or kind.plural in self.undefined:
             return _status(404, "NotFound")
         if f"{namespace}/{kind.plural}" in self.refused:
@@ -160,7 +163,7 @@ class HttpApi:
         if path == "/api":
             return {"versions": ["v1"]}
         if path == "/apis":
-            groups = sorted({(one.group, one.version) for one in WATCHED if one.group})
+            groups = sorted({(one.group, one.version) for one in self.served if one.group})
             return {
                 "groups": [
                     {"name": group, "versions": [{"version": version, "groupVersion": f"{group}/{version}"}],
@@ -168,7 +171,8 @@ class HttpApi:
                     for group, version in groups
                 ]
             }  # fmt: skip
-        served = [one for one in WATCHED if path.strip("/") in (f"api/{one.api_version}", f"apis/{one.api_version}")]
+        path_of = path.strip("/")
+        served = [one for one in self.served if path_of in (f"api/{one.api_version}", f"apis/{one.api_version}")]
         if not served:
             return None
         extra = [_NAMESPACE, _EVENT] if path == "/api/v1" else []

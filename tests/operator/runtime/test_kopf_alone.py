@@ -6,6 +6,7 @@ A test that fails here after an update of kopf is good news: a row of the table 
 
 import asyncio
 import json
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -46,7 +47,7 @@ def ordinary(api: HttpApi) -> kopf.OperatorRegistry:
 
 @asynccontextmanager
 async def alone(
-    registry: kopf.OperatorRegistry, *namespaces: str, endpoint: str | None = None
+    registry: kopf.OperatorRegistry, *namespaces: str, endpoint: str | None = None, peering: str | None = None
 ) -> AsyncIterator["asyncio.Future[None]"]:
     """kopf on a thread; the future is its end."""
     stops: list[Callable[[], object]] = []
@@ -55,8 +56,8 @@ async def alone(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
         await kopf.operator(
-            registry=registry, namespaces=namespaces or ("a",), standalone=True, stop_flag=stop,
-            liveness_endpoint=endpoint,
+            registry=registry, namespaces=namespaces or ("a",), standalone=peering is None, stop_flag=stop,
+            liveness_endpoint=endpoint, peering_name=peering,
         )  # fmt: skip
 
     ended = asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(whole()))
@@ -215,6 +216,67 @@ def test_an_event_that_repeats_is_another_object_each_time() -> None:
         async with alone(registry):
             await api.until(lambda: len([one for one in api.writes() if one.path.endswith("/events")]) == 3)
         assert {one.method for one in api.writes()} == {"POST"}
+
+    run(scene)
+
+
+def test_what_a_handler_writes_is_a_merge_patch_of_nobody() -> None:
+    """Without a field manager of ours, and whoever owns the field: a server-side apply would be told of a conflict."""
+
+    async def scene(api: HttpApi) -> None:
+        registry = ordinary(api)
+
+        @kopf.on.event(*of(CLUSTER), registry=registry)
+        async def event(patch: kopf.Patch, **_: Any) -> None:
+            patch.spec["replicas"] = 5
+
+        api.put(CLUSTER, "c", spec={"replicas": 3})
+        async with alone(registry):
+            await api.until(lambda: bool(api.writes()))
+        (written, *_) = api.writes()
+        assert (written.method, written.content_type) == ("PATCH", "application/merge-patch+json")
+        assert "fieldManager" not in written.query
+
+    run(scene)
+
+
+def test_its_peering_is_a_keep_alive_without_a_precondition() -> None:
+    """So two of them may both act: a Lease is renewed on the very version that was read, or not at all."""
+    peering = Kind(api_version="kopf.dev/v1", kind="KopfPeering", plural="kopfpeerings")
+
+    async def scene(api: HttpApi) -> None:
+        api.served = (*api.served, peering)
+        api.put(peering, "ours")
+        registry = ordinary(api)
+
+        @kopf.on.event(*of(POD), registry=registry)
+        async def pod(**_: Any) -> None:
+            return None
+
+        async with alone(registry, peering="ours"):
+            await api.until(lambda: bool(api.writes()))
+        (written, *_) = api.writes()
+        assert (written.method, written.path.rsplit("/", 2)[-2:]) == ("PATCH", ["kopfpeerings", "ours"])
+        assert "priority" in json.dumps(written.body)
+        assert "resourceVersion" not in json.dumps(written.body)
+
+    run(scene)
+
+
+def test_on_a_thread_it_hears_no_signal() -> None:
+    """Its end by SIGTERM, and `@kopf.on.cleanup` with it, is the main thread's; there are as many kopfs as scopes."""
+
+    async def scene(api: HttpApi) -> None:
+        before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+        registry = ordinary(api)
+
+        @kopf.on.event(*of(POD), registry=registry)
+        async def pod(**_: Any) -> None:
+            return None
+
+        async with alone(registry):
+            await api.until(lambda: api.watched(POD) == 1)
+            assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before
 
     run(scene)
 
