@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven quotas closing transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -33,6 +33,7 @@ help:
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
+	@echo "make logins     each way to show who one is in five families of clients, through rotation, fail-over and new sessions"
 	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
 	@echo "make rounds     1,000 rounds of a stream with restarts and a later release in the middle, beside a batch"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
@@ -130,6 +131,10 @@ quotas: setup
 # An open cluster of the release before becomes closed step by step, and back at each, under six clients.
 closing: setup
 	MUSTER_CLOSING=whole $(PYTEST) tests/releases/test_open_to_closed.py -s
+
+# Each mechanism of SASL, and certificates, in five families of clients, through a rotation, a fail-over and new sessions.
+logins: setup
+	MUSTER_LOGINS=whole $(PYTEST) tests/integration/test_each_login.py -s
 
 # Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 102 runs of three writers.
 lake: setup

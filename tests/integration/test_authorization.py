@@ -18,6 +18,7 @@ from muster_coordinator.settings import STANDARD_AUTHORIZER
 from muster_coordinator.wire.versions import VERSIONS, Api
 from typing_extensions import override
 
+from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.second_client import SecondClient
 from tests.wire.kio_entities import decode_answer, encode_request
@@ -685,3 +686,47 @@ def test_what_a_client_may_do_is_told_with_what_it_describes(world: World) -> No
     assert not answer.authorized_operations
     groups = world.ask("DescribeGroups", 4, groups=["team"], include_authorized_operations=True).groups
     assert set(groups[0].authorized_operations) == {READ, DESCRIBE}
+
+
+_TOLD = "(resourceType=TOPIC, name=told, patternType=LITERAL)`:"
+_GROUP = "(resourceType=GROUP, name=told, patternType=LITERAL)`:"
+_PREFIX = "(resourceType=TOPIC, name=tol, patternType=PREFIXED)`:"
+_READ = "(principal=User:bob, host=*, operation=READ, permissionType=ALLOW)"
+_DESCRIBE = "(principal=User:bob, host=*, operation=DESCRIBE, permissionType=ALLOW)"
+_EVE = "(principal=User:eve, host=10.0.0.9, operation=WRITE, permissionType=DENY)"
+_EVERYTHING = (
+    "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=*, patternType=LITERAL)`:",
+    f"(principal=User:ANONYMOUS, host={ADMIN}, operation=ALL, permissionType=ALLOW)",
+)
+_ADDING, _CURRENT = "Adding ACLs for resource `ResourcePattern", "Current ACLs for resource `ResourcePattern"
+_PREFIXED = "--resource-pattern-type prefixed"
+ACLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "--add --allow-principal User:bob --consumer --topic told --group told",
+        (_ADDING + _GROUP, _READ, _ADDING + _TOLD, _READ, _DESCRIBE),
+    ),
+    (
+        f"--add --deny-principal User:eve --deny-host 10.0.0.9 --operation Write --topic tol {_PREFIXED}",
+        (_ADDING + _PREFIX, _EVE),
+    ),
+    (
+        "--list --topic told --resource-pattern-type match",
+        (_CURRENT + _PREFIX, _EVE, *_EVERYTHING, _CURRENT + _TOLD, _READ, _DESCRIBE),
+    ),
+    ("--remove --force --allow-principal User:bob --operation Describe --topic told", ()),
+    ("--list --topic told", (_CURRENT + _TOLD, _READ)),
+)
+"""What `kafka-acls` is asked, and every line of its answer, by a real Kafka 4.3; they come in any order."""
+
+
+@pytest.mark.java
+def test_kafka_acls_says_line_by_line_what_it_says_of_a_real_kafka(world: World) -> None:
+    try:
+        for arguments, expected in ACLS:
+            said = kafka_tools.run(
+                kafka_tools.ACLS, "--bootstrap-server", f"127.0.0.1:{world.port}", *arguments.split()
+            )
+            assert sorted(line.strip() for line in said.splitlines() if line.strip()) == sorted(expected), arguments
+    finally:
+        filters = [{**anything(), "principal_filter": f"User:{who}"} for who in ("bob", "eve")]
+        world.admin.ask("DeleteAcls", 3, filters=filters)

@@ -381,10 +381,11 @@ def test_librdkafka_produces_by_tokens_that_are_renewed_while_it_works(closed: C
 
 
 class TokenEndpoint(ThreadingHTTPServer):
-    """Where Java's client fetches its tokens: by client credentials (RFC 6749, 4.4), each for a few seconds."""
+    """Where clients fetch their tokens: by client credentials (RFC 6749, 4.4), each for a few seconds. Who has the
+    secret `canary-NAME` is NAME."""
 
     LIFE_SECONDS = 12
-    CLIENT, SECRET = "java-client", "canary-java-client"
+    CLIENT = "java-client"
 
     def __init__(self) -> None:
         self.given = 0
@@ -400,14 +401,15 @@ class TokenEndpoint(ThreadingHTTPServer):
         """Since 4.0 a client asks nobody whom the operator of its JVM has not named."""
         return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.url}",)
 
-    def properties(self, ca: str) -> dict[str, str]:
+    def properties(self, ca: str, client: str = CLIENT) -> dict[str, str]:
+        """Of Java's client."""
         package = "org.apache.kafka.common.security.oauthbearer"
         return {
             "security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": ca,
             "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": self.url,
             "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
             "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required "
-            f'clientId="{self.CLIENT}" clientSecret="{self.SECRET}";',
+            f'clientId="{client}" clientSecret="canary-{client}";',
             "sasl.login.refresh.window.factor": "0.5", "sasl.login.refresh.buffer.seconds": "0",
             "sasl.login.refresh.min.period.seconds": "0",
         }  # fmt: skip
@@ -417,14 +419,16 @@ class TokenEndpoint(ThreadingHTTPServer):
 
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            who = base64.b64encode(f"{self.server.CLIENT}:{self.server.SECRET}".encode()).decode()
-            if self.headers["Authorization"] != f"Basic {who}" or "grant_type=client_credentials" not in asked:
+            shown = base64.b64decode(str(self.headers["Authorization"]).removeprefix("Basic ")).decode()
+            client, _, secret = shown.partition(":")
+            if secret != f"canary-{client}" or "grant_type=client_credentials" not in asked:
                 self.send_error(401)
                 return
             self.server.given += 1
             now = int(time.time())
-            given = token(sub=self.server.CLIENT, exp=now + self.server.LIFE_SECONDS, iat=now, nbf=now)
-            body = json.dumps({"access_token": given, "token_type": "Bearer"}).encode()
+            life = self.server.LIFE_SECONDS
+            given = token(sub=client, exp=now + life, iat=now, nbf=now)
+            body = json.dumps({"access_token": given, "token_type": "Bearer", "expires_in": life}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

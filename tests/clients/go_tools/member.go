@@ -6,32 +6,73 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 // A member of a group by franz-go; settings, events and commands as in tests/clients/members/protocol.py, of which it
-// knows what the tests ask of it: `commit` and `close`.
+// knows what the tests ask of it: `commit`, `produce` and `close`.
 //
 // Usage: go_tools member SETTINGS
 
 type memberSettings struct {
-	Bootstrap string   `json:"bootstrap"`
-	Group     string   `json:"group"`
-	Instance  string   `json:"instance"`
-	Topics    []string `json:"topics"`
-	SessionMs int      `json:"session_ms"`
-	CA        string   `json:"ca"`
-	SASL      *struct {
-		Mechanism string `json:"mechanism"`
-		User      string `json:"user"`
-		Password  string `json:"password"`
-	} `json:"sasl"`
+	Bootstrap   string   `json:"bootstrap"`
+	Group       string   `json:"group"`
+	Instance    string   `json:"instance"`
+	Topics      []string `json:"topics"`
+	SessionMs   int      `json:"session_ms"`
+	CA          string   `json:"ca"`
+	Certificate string   `json:"certificate"`
+	Key         string   `json:"key"`
+	SASL        *login   `json:"sasl"`
+}
+
+type login struct {
+	Mechanism string `json:"mechanism"`
+	User      string `json:"user"`
+	Password  string `json:"password"`
+	Endpoint  string `json:"endpoint"`
+}
+
+func (l *login) mechanism() sasl.Mechanism {
+	switch l.Mechanism {
+	case "PLAIN":
+		return plain.Auth{User: l.User, Pass: l.Password}.AsMechanism()
+	case "OAUTHBEARER":
+		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) { return l.token(ctx) })
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: l.User, Pass: l.Password}.AsSha256Mechanism()
+	default:
+		return scram.Auth{User: l.User, Pass: l.Password}.AsSha512Mechanism()
+	}
+}
+
+// token is of the endpoint, by client credentials (RFC 6749, 4.4).
+func (l *login) token(ctx context.Context) (oauth.Auth, error) {
+	request, err := http.NewRequestWithContext(ctx, "POST", l.Endpoint, strings.NewReader("grant_type=client_credentials"))
+	if err != nil {
+		return oauth.Auth{}, err
+	}
+	request.SetBasicAuth(l.User, l.Password)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return oauth.Auth{}, err
+	}
+	defer answer.Body.Close()
+	var given struct {
+		Token string `json:"access_token"`
+	}
+	err = json.NewDecoder(answer.Body).Decode(&given)
+	return oauth.Auth{Token: given.Token}, err
 }
 
 func (s *memberSettings) seeds() []string { return strings.Split(s.Bootstrap, ",") }
@@ -54,7 +95,13 @@ func (s *memberSettings) tls() *tls.Config {
 	if !roots.AppendCertsFromPEM(text) {
 		must("ca", os.ErrInvalid)
 	}
-	return &tls.Config{RootCAs: roots}
+	config := &tls.Config{RootCAs: roots}
+	if s.Certificate != "" {
+		own, err := tls.LoadX509KeyPair(s.Certificate, s.Key)
+		must("certificate", err)
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config
 }
 
 var telling sync.Mutex
@@ -95,17 +142,33 @@ func optional(data []byte) *string {
 	return &text
 }
 
+type order struct {
+	C         string `json:"c"`
+	Topic     string `json:"t"`
+	Partition int32  `json:"p"`
+	Value     string `json:"v"`
+}
+
+func produceOne(client *kgo.Client, o order) {
+	record := &kgo.Record{Topic: o.Topic, Partition: o.Partition, Value: []byte(o.Value)}
+	client.Produce(context.Background(), record, func(_ *kgo.Record, err error) {
+		if err != nil {
+			tell("produce_failed", told{"error": err.Error()})
+			return
+		}
+		tell("produced", nil)
+	})
+}
+
 // commands as they come; the end of input ends the process, so that no member outlives its test.
-func commands() <-chan string {
-	box := make(chan string)
+func commands() <-chan order {
+	box := make(chan order)
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
-			var command struct {
-				C string `json:"c"`
-			}
+			var command order
 			must("command", json.Unmarshal(lines.Bytes(), &command))
-			box <- command.C
+			box <- command
 		}
 		os.Exit(3)
 	}()
@@ -135,7 +198,7 @@ func franzMember(s *memberSettings) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.RangeBalancer()), kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(s.session()), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.MetadataMaxAge(time.Second * 5),
 		kgo.OnPartitionsAssigned(assigned("assigned")), kgo.OnPartitionsRevoked(assigned("revoked")),
-		kgo.OnPartitionsLost(assigned("lost")),
+		kgo.OnPartitionsLost(assigned("lost")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	}
 	if s.Instance != "" {
 		options = append(options, kgo.InstanceID(s.Instance))
@@ -144,12 +207,7 @@ func franzMember(s *memberSettings) {
 		options = append(options, kgo.DialTLSConfig(encrypted))
 	}
 	if s.SASL != nil {
-		login := scram.Auth{User: s.SASL.User, Pass: s.SASL.Password}
-		mechanism := login.AsSha512Mechanism()
-		if s.SASL.Mechanism == "SCRAM-SHA-256" {
-			mechanism = login.AsSha256Mechanism()
-		}
-		options = append(options, kgo.SASL(mechanism))
+		options = append(options, kgo.SASL(s.SASL.mechanism()))
 	}
 	client, err := kgo.NewClient(options...)
 	must("client", err)
@@ -157,9 +215,13 @@ func franzMember(s *memberSettings) {
 	for {
 		select {
 		case command := <-inbox:
-			if command == "close" {
+			if command.C == "close" {
 				client.Close()
 				return
+			}
+			if command.C == "produce" {
+				produceOne(client, command)
+				continue
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			tellCommit(client.CommitUncommittedOffsets(ctx))

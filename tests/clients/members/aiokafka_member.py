@@ -3,14 +3,24 @@
 import asyncio
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, python_options, settings, tell, text
+from tests.clients.members.protocol import (
+    commands,
+    encrypted,
+    fresh_token,
+    login,
+    python_options,
+    settings,
+    tell,
+    text,
+)
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -37,15 +47,29 @@ class Listener(ConsumerRebalanceListener):
         tell("assigned", tps=pairs(assigned), generation=coordinator.generation, member=coordinator.member_id)
 
 
+class Tokens(AbstractTokenProvider):
+    def __init__(self, who: dict[str, Any]) -> None:
+        self._who = who
+
+    async def token(self) -> str:
+        return (await asyncio.to_thread(fresh_token, self._who))[0]
+
+
+def tokens(config: dict[str, Any]) -> dict[str, Any]:
+    who = config.get("sasl") or {}
+    return {"sasl_oauth_token_provider": Tokens(who)} if who.get("mechanism") == "OAUTHBEARER" else {}
+
+
 class Program:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.polling = True
+        self.producer: AIOKafkaProducer | None = None
         self.inbox = commands()
 
     def make(self) -> AIOKafkaConsumer:
         config = self.config
-        options = python_options(config, "aiokafka", ASSIGNORS)
+        options = {**python_options(config, "aiokafka", ASSIGNORS), **tokens(config)}
         options["rebalance_timeout_ms"] = config.get("poll_ms", 30000)
         consumer = AIOKafkaConsumer(**options)
         if config.get("assign"):
@@ -63,8 +87,23 @@ class Program:
         except KafkaError as error:
             tell("commit_failed", error=type(error).__name__)
 
+    async def produce(self, topic: str, partition: int, value: str) -> None:
+        if self.producer is None:
+            config = self.config
+            self.producer = AIOKafkaProducer(
+                bootstrap_servers=config["bootstrap"].split(","), **login(config), **encrypted(config), **tokens(config)
+            )
+            await self.producer.start()
+        try:
+            await self.producer.send_and_wait(topic, value.encode(), partition=partition)
+            tell("produced")
+        except KafkaError as error:
+            tell("produce_failed", error=type(error).__name__)
+
     async def obey(self, command: dict[str, Any]) -> bool:
         match command["c"]:
+            case "produce":
+                await self.produce(command["t"], command["p"], command["v"])
             case "commit" | "commit_async":
                 await self.commit(None)
             case "commit_offsets":
@@ -94,6 +133,8 @@ class Program:
                 await self.poll()
             else:
                 await asyncio.sleep(0.05)
+        if self.producer is not None:
+            await self.producer.stop()
         await self.consumer.stop()
         tell("closed")
 

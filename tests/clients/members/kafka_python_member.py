@@ -3,15 +3,25 @@
 import queue
 from typing import Any
 
-from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.members.protocol import commands, python_options, settings, tell, text
+from tests.clients.members.protocol import (
+    commands,
+    encrypted,
+    fresh_token,
+    login,
+    python_options,
+    settings,
+    tell,
+    text,
+)
 
 POLL_MS = 2_000
 """Not less: when SyncGroup is answered between two polls, kafka-python 3.0 forgets the assignment for good, against any
@@ -47,11 +57,25 @@ class Listener(AsyncConsumerRebalanceListener):
         tell("lost", tps=pairs(lost))
 
 
+class Tokens(AbstractTokenProvider):
+    def __init__(self, who: dict[str, Any]) -> None:
+        self._who = who
+
+    def token(self) -> str:
+        return fresh_token(self._who)[0]
+
+
+def tokens(config: dict[str, Any]) -> dict[str, Any]:
+    who = config.get("sasl") or {}
+    return {"sasl_oauth_token_provider": Tokens(who)} if who.get("mechanism") == "OAUTHBEARER" else {}
+
+
 class Program:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.polling = True
-        options = python_options(config, "kafka-python", ASSIGNORS)
+        self.producer: KafkaProducer | None = None
+        options = {**python_options(config, "kafka-python", ASSIGNORS), **tokens(config)}
         self.consumer = KafkaConsumer(**options)
         if config.get("assign"):
             self.consumer.assign([TopicPartition(t, p) for t, p in config["assign"]])
@@ -67,8 +91,20 @@ class Program:
         except KafkaError as error:
             tell("commit_failed", error=type(error).__name__)
 
+    def produce(self, topic: str, partition: int, value: str) -> None:
+        if self.producer is None:
+            config = self.config
+            self.producer = KafkaProducer(
+                bootstrap_servers=config["bootstrap"].split(","), **login(config), **encrypted(config), **tokens(config)
+            )
+        sent = self.producer.send(topic, value.encode(), partition=partition)
+        sent.add_callback(lambda _: tell("produced"))
+        sent.add_errback(lambda error: tell("produce_failed", error=type(error).__name__))
+
     def obey(self, command: dict[str, Any]) -> bool:
         match command["c"]:
+            case "produce":
+                self.produce(command["t"], command["p"], command["v"])
             case "commit":
                 self.commit(None)
             case "commit_async":

@@ -4,9 +4,9 @@ import queue
 import sys
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.clients.members.protocol import commands, settings, tell, text
+from tests.clients.members.protocol import commands, fresh_token, settings, tell, text
 
 
 def pairs(partitions: list[TopicPartition]) -> list[list[Any]]:
@@ -18,6 +18,24 @@ def identity(metadata: bytes) -> tuple[int, str]:
     head, mark, rest = metadata.partition(b":")
     assert (head, mark) == (b"CGMDv2", b":"), metadata
     return int.from_bytes(rest[:4], sys.byteorder, signed=True), rest[4:].split(b"\0")[1].decode()
+
+
+def security(config: dict[str, Any]) -> dict[str, Any]:
+    """What consumer and producer have in common: who one is, and whom one believes."""
+    options: dict[str, Any] = {}
+    if config.get("sasl"):
+        who = config["sasl"]
+        options |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": who["mechanism"]}
+        if who["mechanism"] == "OAUTHBEARER":
+            options["oauth_cb"] = lambda _: fresh_token(who)
+        else:
+            options |= {"sasl.username": who["user"], "sasl.password": who["password"]}
+    if config.get("ca"):
+        protocol = "SASL_SSL" if config.get("sasl") else "SSL"
+        options |= {"security.protocol": protocol, "ssl.ca.location": config["ca"]}
+    if config.get("certificate"):
+        options |= {"ssl.certificate.location": config["certificate"], "ssl.key.location": config["key"]}
+    return options
 
 
 class Program:
@@ -43,17 +61,9 @@ class Program:
         }
         if config.get("auto_commit_ms"):
             options["auto.commit.interval.ms"] = config["auto_commit_ms"]
-        if config.get("sasl"):
-            who = config["sasl"]
-            options |= {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": who["mechanism"],
-                "sasl.username": who["user"],
-                "sasl.password": who["password"],
-            }
-        if config.get("ca"):
-            protocol = "SASL_SSL" if config.get("sasl") else "SSL"
-            options |= {"security.protocol": protocol, "ssl.ca.location": config["ca"]}
+        self.security = security(config)
+        self.producer: Producer | None = None
+        options |= self.security
         if config.get("instance"):
             options["group.instance.id"] = config["instance"]
         self.cooperative = "cooperative-sticky" in options["partition.assignment.strategy"]
@@ -103,8 +113,21 @@ class Program:
             if error.args[0].code() != KafkaError._NO_OFFSET:
                 tell("commit_failed", error=error.args[0].name())
 
+    def produce(self, topic: str, partition: int, value: str) -> None:
+        if self.producer is None:
+            self.producer = Producer(
+                {"bootstrap.servers": self.config["bootstrap"], "error_cb": self.on_error, **self.security}
+            )
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            tell("produced") if error is None else tell("produce_failed", error=error.name())
+
+        self.producer.produce(topic, value, partition=partition, on_delivery=delivered)
+
     def obey(self, command: dict[str, Any]) -> bool:
         match command["c"]:
+            case "produce":
+                self.produce(command["t"], command["p"], command["v"])
             case "commit":
                 self.commit()
             case "commit_async":
@@ -140,6 +163,8 @@ class Program:
                 pass
             if self.polling:
                 self.poll()
+            if self.producer is not None:
+                self.producer.poll(0)
         self.consumer.close()
         tell("closed")
 

@@ -4,20 +4,24 @@ A member is started with its settings as one JSON argument, tells what happens t
 commands on standard input. `tests.clients.member.Member` is the other side.
 
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
-          sasl {mechanism, user, password}, where the listener asks who one is (SASL_SSL with ca, else SASL_PLAINTEXT)
+          sasl {mechanism, user, password}, where the listener asks who one is (SASL_SSL with ca, else SASL_PLAINTEXT);
+          with OAUTHBEARER also endpoint, a URL that gives tokens for client credentials (of java by its properties)
           ca (file of the CA of a listener with TLS), of kafka-python and aiokafka by `encrypted`
+          certificate, key (files): who one is to a listener with TLS that wants to know (of java by its properties)
           properties {name: text} of the client's own, jvm [options]: of java alone
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
 events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
           where the client tells them (not kafka-python)
           {"e": "records", "rs": [[t, p, offset, key, value]...]}
           {"e": "committed"|"commit_failed", "error": ...}
+          {"e": "produced"} acknowledged, or {"e": "produce_failed", "error": ...}
           {"e": "fetched", "offsets": [[t, p, offset|null, metadata]...]}
           {"e": "error", "error": name, "fatal": bool}  {"e": "closed"}
 commands  {"c": "commit"} sync, of the position; {"c": "commit_async"};
           {"c": "commit_offsets", "offsets": [[t, p, o, metadata]...]}; {"c": "fetch", "tps": [...]};
           {"c": "seek", "t": .., "p": .., "o": ..}; {"c": "stop_polling"}; {"c": "poll_again"};
-          {"c": "subscribe", "topics": [...]}; {"c": "close"}
+          {"c": "subscribe", "topics": [...]}; {"c": "close"}; {"c": "produce", "t": topic, "p": partition, "v": text}
+          by a producer with the same login
 """
 
 import json
@@ -26,6 +30,9 @@ import queue
 import ssl
 import sys
 import threading
+import time
+import urllib.request
+from base64 import b64encode
 from typing import Any
 
 
@@ -38,12 +45,29 @@ def login(config: dict[str, Any]) -> dict[str, Any]:
     who = config.get("sasl")
     if who is None:
         return {}
-    return {
+    shown: dict[str, Any] = {
         "security_protocol": "SASL_SSL" if "ca" in config else "SASL_PLAINTEXT",
         "sasl_mechanism": who["mechanism"],
+    }
+    if who["mechanism"] == "OAUTHBEARER":
+        return shown
+    return {
+        **shown,
         "sasl_plain_username": who["user"],
         "sasl_plain_password": who["password"],
     }
+
+
+def fresh_token(who: dict[str, Any]) -> tuple[str, float]:
+    """From the endpoint, by client credentials (RFC 6749, 4.4); and when it ends, in seconds of the epoch."""
+    credentials = b64encode(f"{who['user']}:{who['password']}".encode()).decode()
+    request = urllib.request.Request(
+        who["endpoint"], b"grant_type=client_credentials", {"Authorization": f"Basic {credentials}"}
+    )
+    asked_s = time.time()
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        given = json.load(answer)
+    return given["access_token"], asked_s + given["expires_in"]
 
 
 def tell(event: str, **fields: Any) -> None:
@@ -56,6 +80,8 @@ def encrypted(config: dict[str, Any]) -> dict[str, Any]:
     if "ca" not in config:
         return {}
     context = ssl.create_default_context(cafile=config["ca"])
+    if "certificate" in config:
+        context.load_cert_chain(config["certificate"], config["key"])
     return {"ssl_context": context} if config.get("sasl") else {"security_protocol": "SSL", "ssl_context": context}
 
 

@@ -21,9 +21,12 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
 
 /** A group member on the Java client; settings, events and commands as in tests/clients/members/protocol.py. */
 public final class Member implements ConsumerRebalanceListener {
@@ -37,6 +40,8 @@ public final class Member implements ConsumerRebalanceListener {
     private final JsonNode config;
     private final KafkaConsumer<String, String> consumer;
     private final LinkedBlockingQueue<JsonNode> inbox = new LinkedBlockingQueue<>();
+    private final Properties security = new Properties();
+    private KafkaProducer<String, String> producer;
     private boolean polling = true;
 
     private Member(JsonNode config) {
@@ -71,6 +76,9 @@ public final class Member implements ConsumerRebalanceListener {
         }
         if (config.hasNonNull("instance")) p.put("group.instance.id", config.get("instance").asText());
         config.path("properties").fields().forEachRemaining(one -> p.put(one.getKey(), one.getValue().asText()));
+        p.forEach((name, value) -> {
+            if (((String) name).matches("(bootstrap|security|sasl|ssl)\\..*")) security.put(name, value);
+        });
         p.put("metadata.max.age.ms", 1000);
         p.put("default.api.timeout.ms", 20000);
         p.put("key.deserializer", StringDeserializer.class.getName());
@@ -137,8 +145,20 @@ public final class Member implements ConsumerRebalanceListener {
         }
     }
 
+    private void produce(String topic, int partition, String value) {
+        if (producer == null) {
+            security.put("key.serializer", StringSerializer.class.getName());
+            security.put("value.serializer", StringSerializer.class.getName());
+            producer = new KafkaProducer<>(security);
+        }
+        producer.send(new ProducerRecord<>(topic, partition, null, value), (metadata, error) -> tell(error == null
+            ? event("produced") : event("produce_failed").put("error", error.getClass().getSimpleName())));
+    }
+
     private boolean obey(JsonNode command) {
         switch (command.get("c").asText()) {
+            case "produce" -> produce(
+                command.get("t").asText(), command.get("p").asInt(), command.get("v").asText());
             case "commit" -> commit(null);
             case "commit_async" -> consumer.commitAsync((offsets, error) -> tell(error == null
                 ? event("committed") : event("commit_failed").put("error", error.getClass().getSimpleName())));
