@@ -5,11 +5,12 @@ The table keeps the offsets of each word, and the count is how many there are: f
 so a program of its users has to know again what it has seen. What it is shown again it tells again.
 
 After a recovery faust-streaming 0.15.3 lets the words flow, seeks each partition back to its committed offset, one
-request after the other, and then empties all queues (`Recovery.on_recovery_completed`, `FlowControlEvent.resume`): what
-was read meanwhile is counted twice or never, and the offsets after it are committed all the same. Where the requests
-take long it is all there is, and faust then reads nothing until somebody writes more. On a real Kafka it loses and
-doubles words just so. For programs without tables that was mended (its issue 216): the flow starts after the seeks. The
-signal that faust sends before it lets them flow is the place where a program can have that with tables.
+request after the other, and then empties all queues (faust/tables/recovery.py, on_recovery_completed; the resume of
+mode/utils/queues.py clears them): what was read meanwhile is counted twice or never, and the offsets after it are
+committed all the same. Where the requests take long it is all there is, and faust then reads nothing until somebody
+writes more. Words are lost and doubled on a real Kafka just so. For programs without tables that was mended (issue 216
+of faust-streaming): the flow starts after the seeks. With tables, the signal that faust sends before it lets them flow
+is the place where a program can have that.
 """
 
 import sys
