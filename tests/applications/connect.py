@@ -1,8 +1,8 @@
 """Kafka Connect and MirrorMaker 2 as processes of their own, from Maven Central, against any bootstrap address.
 
-`Worker` is one worker of a distributed Connect cluster: started, killed and stopped as often as one likes, and asked
-over its REST interface. `Mirror` is the dedicated driver of MirrorMaker 2 (`connect-mirror-maker.sh`). Both write their
-log beside their configuration.
+`Worker` is one worker of a distributed Connect cluster, `Workers` the cluster: started, killed and stopped as often as
+one likes, and asked over its REST interface; `plugin_path` gives it connectors of others. `Mirror` is the dedicated
+driver of MirrorMaker 2 (`connect-mirror-maker.sh`). All write their log beside their configuration.
 """
 
 import json
@@ -10,7 +10,8 @@ import os
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,20 @@ STOP_S_MAX = 120
 REST_S_MAX = 95
 """The worker's own limit is 90."""
 
+SETTLES_S_MAX = 600
+"""A rebalance with dead workers, exactly once, beside JVMs that are more than the processors."""
+
+DISTRIBUTED = {
+    "group.id": "connect-cluster",
+    "offset.storage.topic": "connect-offsets",
+    "config.storage.topic": "connect-configs",
+    "status.storage.topic": "connect-status",
+    "exactly.once.source.support": "enabled",
+    "consumer.isolation.level": "read_committed",
+    "scheduled.rebalance.max.delay.ms": "5000",
+    "offset.flush.interval.ms": "2000",
+}
+
 _LOG4J = """
 Configuration:
   status: error
@@ -36,6 +51,15 @@ Configuration:
   Loggers:
     Root: {{ level: INFO, AppenderRef: {{ ref: F }} }}
 """
+
+
+def plugin_path(folder: Path, name: str, *coordinates: str) -> str:
+    """The `plugin.path` of a worker with one plugin of that name, loaded apart from Kafka's classes as Connect does."""
+    jars = Path(java_tools.classpath(*coordinates).split(os.pathsep)[0]).parent
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / name).symlink_to(jars, target_is_directory=True)
+    return str(plugins)
 
 
 class JavaProcess:
@@ -126,6 +150,81 @@ class Worker(JavaProcess):
             wait_until(f"{self.name} answers", self.answers, READY_S_MAX, 0.5)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told()}") from None
+
+
+class Workers:
+    """The Connect cluster; questions go to whichever worker runs."""
+
+    def __init__(self, folder: Path, bootstrap: str, properties: Mapping[str, str], workers: int) -> None:
+        self.all = [Worker(folder, number, bootstrap, {**DISTRIBUTED, **properties}) for number in range(workers)]
+
+    def start(self) -> None:
+        for one in self.all:
+            one.start()
+        for one in self.all:
+            one.wait_ready()
+
+    def close(self) -> None:
+        for one in self.all:
+            one.kill()
+
+    def told(self) -> str:
+        return "\n".join(one.told() for one in self.all)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The body of a good answer; while the workers rebalance (409) or elect, the question is asked again."""
+        last: Any = None
+
+        def answered() -> bool:
+            nonlocal last
+            for one in self.all:
+                if one.runs():
+                    try:
+                        last = one.ask(method, path, body)
+                    except OSError as error:
+                        last = (0, str(error))
+                        continue
+                    if 200 <= last[0] < 300:
+                        return True
+            return False
+
+        try:
+            wait_until(f"{method} {path}", answered, SETTLES_S_MAX, 1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {last}\n{self.told()}") from None
+        return last[1]
+
+    def status(self, connector: str) -> Any:
+        return self.ask("GET", f"/connectors/{connector}/status")
+
+    def worker_of(self, connector: str) -> str:
+        return str(self.status(connector)["tasks"][0]["worker_id"])
+
+    def wait_running(self, connectors: tuple[str, ...]) -> None:
+        running = {one.id for one in self.all if one.runs()}
+
+        def all_run() -> bool:
+            for connector in connectors:
+                status = self.status(connector)
+                parts = [status["connector"], *status["tasks"]]
+                if len(parts) != 2 or any(p["state"] != "RUNNING" or p["worker_id"] not in running for p in parts):
+                    return False
+            return True
+
+        try:
+            wait_until(f"{connectors} run", all_run, SETTLES_S_MAX, 1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{[self.status(c) for c in connectors]}\n{self.told()}") from None
+
+
+@contextmanager
+def connect(folder: Path, bootstrap: str, properties: Mapping[str, str], workers: int = 3) -> Iterator[Workers]:
+    cluster = Workers(folder, bootstrap, properties, workers)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
 
 
 class Mirror(JavaProcess):

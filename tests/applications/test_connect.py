@@ -16,28 +16,19 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.applications.clusters import cluster_for
-from tests.applications.connect import Worker
+from tests.applications.connect import SETTLES_S_MAX, Workers, connect
 from tests.applications.reading import read_committed
 from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.applications, pytest.mark.timeout(3_000)]
 
-TOPIC, GROUP = "lines", "connect-cluster"
+TOPIC = "lines"
 SOURCES = ("a", "b", "c")
 INTERNAL = {"connect-offsets": 25, "connect-configs": 1, "connect-status": 5}
 WORKER = {
-    "group.id": GROUP,
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "offset.storage.topic": "connect-offsets",
-    "config.storage.topic": "connect-configs",
-    "status.storage.topic": "connect-status",
-    "exactly.once.source.support": "enabled",
-    "consumer.isolation.level": "read_committed",
-    "scheduled.rebalance.max.delay.ms": "5000",
-    "offset.flush.interval.ms": "2000",
 }
-SETTLES_S_MAX = 600
 
 
 class Lines:
@@ -74,81 +65,6 @@ class Lines:
 
     def expected(self) -> dict[str, list[str]]:
         return {name: file.read_text("utf-8").split() for name, file in self.files.items()}
-
-
-class Workers:
-    """The Connect cluster; questions go to whichever worker runs."""
-
-    def __init__(self, folder: Path, bootstrap: str) -> None:
-        self.all = [Worker(folder, number, bootstrap, WORKER) for number in range(3)]
-
-    def start(self) -> None:
-        for one in self.all:
-            one.start()
-        for one in self.all:
-            one.wait_ready()
-
-    def close(self) -> None:
-        for one in self.all:
-            one.kill()
-
-    def told(self) -> str:
-        return "\n".join(one.told() for one in self.all)
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The body of a good answer; while the workers rebalance (409) or elect, the question is asked again."""
-        last: Any = None
-
-        def answered() -> bool:
-            nonlocal last
-            for one in self.all:
-                if one.runs():
-                    try:
-                        last = one.ask(method, path, body)
-                    except OSError as error:
-                        last = (0, str(error))
-                        continue
-                    if 200 <= last[0] < 300:
-                        return True
-            return False
-
-        try:
-            wait_until(f"{method} {path}", answered, SETTLES_S_MAX, 1)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {last}\n{self.told()}") from None
-        return last[1]
-
-    def status(self, connector: str) -> Any:
-        return self.ask("GET", f"/connectors/{connector}/status")
-
-    def worker_of(self, connector: str) -> str:
-        return str(self.status(connector)["tasks"][0]["worker_id"])
-
-    def wait_running(self, connectors: tuple[str, ...]) -> None:
-        running = {one.id for one in self.all if one.runs()}
-
-        def all_run() -> bool:
-            for connector in connectors:
-                status = self.status(connector)
-                parts = [status["connector"], *status["tasks"]]
-                if len(parts) != 2 or any(p["state"] != "RUNNING" or p["worker_id"] not in running for p in parts):
-                    return False
-            return True
-
-        try:
-            wait_until(f"{connectors} run", all_run, SETTLES_S_MAX, 1)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{[self.status(c) for c in connectors]}\n{self.told()}") from None
-
-
-@contextmanager
-def connect(folder: Path, bootstrap: str) -> Iterator[Workers]:
-    workers = Workers(folder, bootstrap)
-    try:
-        workers.start()
-        yield workers
-    finally:
-        workers.close()
 
 
 def source(name: str, file: Path) -> dict[str, Any]:
@@ -220,7 +136,7 @@ def wait_copied(
 
 
 def test_files_are_copied_once_though_workers_and_brokers_go(tmp_path: Path) -> None:
-    with cluster_for(tmp_path / "data") as cluster, connect(tmp_path, cluster.bootstrap) as workers:
+    with cluster_for(tmp_path / "data") as cluster, connect(tmp_path, cluster.bootstrap, WORKER) as workers:
         bootstrap = cluster.bootstrap
         lines, copy = Lines(tmp_path), tmp_path / "copy.txt"
         names = (*(f"source-{name}" for name in SOURCES), "sink")
