@@ -30,10 +30,13 @@ PROPOSING = frozenset(
     (
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.LEAVE_GROUP, Api.CREATE_TOPICS,
         Api.DELETE_TOPICS, Api.DELETE_GROUPS, Api.INCREMENTAL_ALTER_CONFIGS, Api.ALTER_CONFIGS, Api.OFFSET_DELETE,
-        Api.TXN_OFFSET_COMMIT,
+        Api.TXN_OFFSET_COMMIT, Api.DELETE_RECORDS, Api.CREATE_PARTITIONS, Api.INIT_PRODUCER_ID,
+        Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.END_TXN, Api.WRITE_TXN_MARKERS, Api.CREATE_ACLS,
+        Api.DELETE_ACLS, Api.ALTER_CLIENT_QUOTAS, Api.ALTER_PARTITION_REASSIGNMENTS, Api.ALTER_USER_SCRAM_CREDENTIALS,
     )
 )  # fmt: skip
-"""APIs whose good requests end in the log."""
+"""APIs whose good requests end in the log. UpdateFeatures and UnregisterBroker are none here: a cluster of one replica
+has nothing to raise, and nobody to let go; nor is Metadata, which creates nothing by default."""
 SERVED = [(api, v) for api, served in sorted(VERSIONS.items()) for v in range(served.min, served.max + 1)]
 
 

@@ -15,6 +15,9 @@ from muster_coordinator.wire.versions import Api
 GROUPS = 24
 TOPICS = 6
 NEW_TOPICS = 4
+PARTITIONS_FEW = 5
+UNMARKED = (1_001, 1_002, 1_003, 1_004)
+"""Producers whose transactions nobody ends: no marker raises their epochs."""
 FRESH_GROUPS = 4_000
 COMMITS_KEPT = 32
 MEMBERS_META = b"\0\1\0\0\0\1\0\2t0\xff\xff\xff\xff"
@@ -29,8 +32,12 @@ class Known:
         """(group, member id, generation) of groups with one member that leads and waits for SyncGroup."""
         self.fetch_sessions: list[tuple[int, int]] = []
         """(id, epoch that comes next) of fetch sessions."""
+        self.partitions: dict[str, int] = {}
+        """How many each topic of clients has."""
         self.commits: list[tuple[str, str]] = []
         """(group, topic) of commits that are probably there."""
+        self.producers: list[tuple[str, int, int]] = []
+        """(transactional id, producer id, epoch) as their coordinator gave them, the newest last."""
         self.wall_ms = 1_700_000_000_000
 
 
@@ -118,8 +125,9 @@ def offset_fetch(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def find_coordinator(rand: Random, known: Known) -> dict[str, Any]:
-    del known
-    return {"key": _group(rand), "key_type": 0, "coordinator_keys": (_group(rand),)}
+    """Of a transactional id only where there is a transaction log: else the question makes one, of fifty partitions."""
+    kind, key = (1, f"x{rand.randrange(8)}") if known.producers and rand.random() < 0.5 else (0, _group(rand))
+    return {"key": key, "key_type": kind, "coordinator_keys": (key,)}
 
 
 def join_group(rand: Random, known: Known) -> dict[str, Any]:
@@ -216,8 +224,11 @@ def alter_configs(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def create_partitions(rand: Random, known: Known) -> dict[str, Any]:
-    del known
-    topic = {"name": _topic(rand), "count": rand.randrange(2, 4), "assignments": None}
+    """One more, mostly, for a topic that has few."""
+    few = sorted(name for name, count in known.partitions.items() if count < PARTITIONS_FEW)
+    name = rand.choice(few) if few else _topic(rand)
+    more = known.partitions.get(name, 1) + rand.choice((1, 1, 1, 0))
+    topic = {"name": name, "count": more, "assignments": None}
     return {"topics": (topic,), "timeout_ms": 1_000, "validate_only": False}
 
 
@@ -227,14 +238,21 @@ def offset_delete(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def _acl(rand: Random) -> dict[str, Any]:
-    """The fields of a filter and of a creation."""
-    kind, name, operation = rand.choice((1, 2, 3)), rand.choice(("t0", "*")), rand.randrange(1, 13)
+    """The fields of a filter and of a creation; what they have in common is named alike."""
+    kind, name = rand.choice((2, 2, 3)), rand.choice(("t0", "t1", "*"))
     return {
         "resource_type_filter": kind, "resource_name_filter": rand.choice((name, None)), "pattern_type_filter": 3,
         "principal_filter": rand.choice(("User:a", None)), "host_filter": None,
-        "resource_type": kind, "resource_name": name, "resource_pattern_type": 3, "principal": "User:a", "host": "*",
-        "operation": operation, "permission_type": rand.choice((2, 3)),
+        "resource_type": kind, "resource_name": name, "resource_pattern_type": 3,
+        "principal": rand.choice(("User:a", "User:b")), "host": "*",
+        "operation": rand.choice((2, 3, 4, rand.randrange(1, 13))), "permission_type": rand.choice((2, 3)),
     }  # fmt: skip
+
+
+def _acl_filter(rand: Random) -> dict[str, Any]:
+    """Most find something: of any operation and permission."""
+    some = _acl(rand)
+    return some if rand.random() < 0.3 else {**some, "operation": 1, "permission_type": 1}
 
 
 def describe_acls(rand: Random, known: Known) -> dict[str, Any]:
@@ -244,8 +262,11 @@ def describe_acls(rand: Random, known: Known) -> dict[str, Any]:
 
 def change_acls(rand: Random, known: Known) -> dict[str, Any]:
     del known
-    some = tuple(_acl(rand) for _ in range(rand.randrange(1, 4)))
-    return {"creations": some, "filters": some}
+    count = rand.randrange(1, 4)
+    return {
+        "creations": tuple(_acl(rand) for _ in range(count)),
+        "filters": tuple(_acl_filter(rand) for _ in range(count)),
+    }
 
 
 def sasl_handshake(rand: Random, known: Known) -> dict[str, Any]:
@@ -260,12 +281,17 @@ def sasl_authenticate(rand: Random, known: Known) -> dict[str, Any]:
 
 def alter_quotas(rand: Random, known: Known) -> dict[str, Any]:
     del known
-    kinds = rand.sample(("user", "client-id", "ip"), rand.randrange(1, 3))
+    if rand.random() < 0.3:
+        kinds = rand.sample(("user", "client-id", "ip"), rand.randrange(1, 3))
+        keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "connection_creation_rate", "made_up")
+    else:
+        kinds = rand.sample(("user", "client-id"), rand.randrange(1, 3))
+        keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
     entity = tuple({"entity_type": kind, "entity_name": rand.choice((None, "a", "10.0.0.1"))} for kind in kinds)
-    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "connection_creation_rate", "made_up")
-    value = rand.choice((1.0, 0.0, -1.0, 1.5, 1e18, float("inf")))
+    bad = rand.random() < 0.2
+    value = rand.choice((1.5, 1e18, 0.0, -1.0, float("inf")) if bad else (1.0, 2.0, 3.0, 1_000.0, 1e15))
     ops = tuple({"key": key, "value": value, "remove": rand.random() < 0.3} for key in rand.sample(keys, 2))
-    return {"entries": ({"entity": entity, "ops": ops},), "validate_only": rand.random() < 0.3}
+    return {"entries": ({"entity": entity, "ops": ops},), "validate_only": rand.random() < 0.1}
 
 
 def _some_partitions(rand: Random) -> dict[str, Any]:
@@ -295,8 +321,8 @@ def reassignments(rand: Random, known: Known) -> dict[str, Any]:
 
 def alter_reassignments(rand: Random, known: Known) -> dict[str, Any]:
     del known
-    replicas = rand.choice((None, (0,), (0, 1, 2), (2, 1, 0)))
-    part = {"partition_index": rand.randrange(2), "replicas": replicas}
+    replicas = rand.choice(((0,), (0,), (0,), None, (0, 1, 2), (2, 1, 0)))
+    part = {"partition_index": rand.choice((0, 0, 0, 1)), "replicas": replicas}
     return {
         "timeout_ms": 1_000, "allow_replication_factor_change": rand.random() < 0.5,
         "topics": ({"name": _topic(rand), "partitions": (part,)},),
@@ -332,9 +358,12 @@ def describe_users(rand: Random, known: Known) -> dict[str, Any]:
 
 def alter_users(rand: Random, known: Known) -> dict[str, Any]:
     del known
-    user = {"name": f"u{rand.randrange(3)}", "mechanism": rand.choice((1, 2, 3))}
-    more = {"iterations": rand.choice((4_096, 1)), "salt": b"salt", "salted_password": bytes(32)}
-    return {"deletions": rand.choice(((), (user,))), "upsertions": rand.choice(((), ({**user, **more},)))}
+    mechanism = rand.choice((1, 1, 2, 2, 3))
+    user = {"name": f"u{rand.randrange(3)}", "mechanism": mechanism}
+    word = bytes(64 if mechanism == 2 else 32)
+    more = {"iterations": rand.choice((4_096, 4_096, 4_096, 1)), "salt": b"salt", "salted_password": word}
+    made = ({**user, **more},)
+    return {"deletions": rand.choice(((), (), (user,))), "upsertions": rand.choice(((), made, made))}
 
 
 def describe_quorum(rand: Random, known: Known) -> dict[str, Any]:
@@ -359,11 +388,12 @@ def list_transactions(rand: Random, known: Known) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _producer(rand: Random) -> dict[str, Any]:
-    return {
-        "transactional_id": f"x{rand.randrange(8)}", "producer_id": rand.randrange(40),
-        "producer_epoch": rand.randrange(3),
-    }  # fmt: skip
+def _producer(rand: Random, known: Known) -> dict[str, Any]:
+    """The newest that is known, mostly."""
+    name, producer_id, epoch = f"x{rand.randrange(8)}", rand.randrange(40), rand.randrange(3)
+    if known.producers and rand.random() < 0.9:
+        name, producer_id, epoch = known.producers[-1]
+    return {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
 
 
 def describe_transactions(rand: Random, known: Known) -> dict[str, Any]:
@@ -372,22 +402,20 @@ def describe_transactions(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def add_partitions_to_txn(rand: Random, known: Known) -> dict[str, Any]:
-    producer = _producer(rand)
+    producer = _producer(rand, known)
     topics = ({**_named(rand, known), "partitions": (0,)},)
     return {
         **{f"v3_and_below_{name}": value for name, value in producer.items()}, "v3_and_below_topics": topics,
-        "transactions": ({**producer, "verify_only": rand.random() < 0.5, "topics": topics},),
+        "transactions": ({**producer, "verify_only": rand.random() < 0.15, "topics": topics},),
     }  # fmt: skip
 
 
 def add_offsets_to_txn(rand: Random, known: Known) -> dict[str, Any]:
-    del known
-    return {**_producer(rand), "group_id": _group(rand)}
+    return {**_producer(rand, known), "group_id": _group(rand)}
 
 
 def end_txn(rand: Random, known: Known) -> dict[str, Any]:
-    del known
-    return {**_producer(rand), "committed": rand.random() < 0.5}
+    return {**_producer(rand, known), "committed": rand.random() < 0.5}
 
 
 def write_txn_markers(rand: Random, known: Known) -> dict[str, Any]:
@@ -412,8 +440,9 @@ def txn_offset_commit(rand: Random, known: Known) -> dict[str, Any]:
         "committed_metadata": rand.choice((None, "", "note")),
     }  # fmt: skip
     return {
-        **_seat(rand, known), "transactional_id": f"x{rand.randrange(4)}", "producer_id": rand.randrange(8),
-        "producer_epoch": rand.randrange(3), "topics": ({**_named(rand, known), "partitions": (part,)},),
+        **_seat(rand, known), "transactional_id": f"x{rand.randrange(4)}",
+        "producer_id": rand.choice((rand.randrange(8), *UNMARKED)), "producer_epoch": rand.choice((0, 1, 2, 2, 2)),
+        "topics": ({**_named(rand, known), "partitions": (part,)},),
     }  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 `give(frame)` hands a frame to a connection as a socket would, lets everything settle, and says what became of it. A
 contained error (`ports.Notice`), an exception on the loop, or a state that a checkpoint or a restart does not give back
 is a failure of the product. Who sends it has shown who it is, by PLAIN, so requests of SASL are about a session that
-there is; nobody ever becomes somebody else. `check` asks everything about everything, and restores a checkpoint;
-`restart` replays.
+there is; nobody ever becomes somebody else. It is a super user of the authorizer by ACLs, and there is a transaction
+log, so that ACLs and transactions reach the log as groups and topics do. `check` asks everything about everything, and
+restores a checkpoint; `restart` replays.
 
 With `quotas` these hold, and those that inputs set: answers throw their clients back, and a muted connection is read
 again at once, so that the next input is not held up.
@@ -15,7 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.standard_authorizer import AuthorizerSettings, StandardAuthorizer
+from muster_coordinator.api.transactions import Coordinators
 from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.controller.image import TRANSACTIONS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event
 from muster_coordinator.groups.requests import DescribeGroup, JoinGroup, JoinGroupAnswer, ListGroups, OffsetFetch
@@ -25,6 +29,7 @@ from muster_coordinator.ids import CONTROLLER_GROUP
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.security.quota_entities import QuotaEntity
 from muster_coordinator.security.session import ListenerSasl, SaslSession
+from muster_coordinator.transactions.requests import AddPartitions, Answer, InitProducer
 from muster_coordinator.wire.connection import Connection
 from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.request_meter import RequestMeter
@@ -50,6 +55,11 @@ LOGIN = (
     encode_request(Api.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0bob\0canary-bob"}, 2, "c"),
 )
 PRINCIPAL = "User:bob"
+RULES = AuthorizerSettings(super_users=frozenset((PRINCIPAL,)), allow_if_no_acl=False, report_only=False)
+"""Whoever sends the inputs may do everything, so that ACLs come and go and none is in the way."""
+TRANSACTION_PARTITIONS = 2
+OF_PRODUCERS = frozenset((Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.END_TXN))
+PRODUCERS = 8
 Quotas = Mapping[QuotaEntity, tuple[tuple[str, float], ...]]
 
 
@@ -105,6 +115,7 @@ class Target:
         self.notices: list[str] = []
         self._connection: Connection | None = None
         self._seats = 0
+        self._producers = 0
         self._frames = 0
         self.cluster.start()
         self._dispatch()
@@ -113,7 +124,12 @@ class Target:
             topic_id = f"{number:016}".encode()
             self.cluster.submit(0, CreateTopic(name=name, topic_id=topic_id, partitions=1, configs=()))
             self.known.topic_ids[name] = topic_id
+        looked = {"key_type": 1, "key": "x0", "coordinator_keys": ("x0",)}
+        self.give(encode_request(Api.FIND_COORDINATOR, 4, looked, 1, "c"))
         self.world.run_for(1_000)
+        image = self.node.image()
+        assert image is not None
+        assert TRANSACTIONS_TOPIC in image.topics
 
     def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         raise AssertionError(f"{what}: {dict(details)}") from error
@@ -123,7 +139,13 @@ class Target:
         if self.quotas is not None:
             self.throttling = Throttling(self.cluster.loops[0], tell=self._told)
             self._in_force = None
-        self.dispatcher = Dispatcher(self.node, api_settings(), throttling=self.throttling, verifier=Agreeing())
+        self.dispatcher = Dispatcher(
+            self.node,
+            api_settings(transaction_partitions=TRANSACTION_PARTITIONS),
+            StandardAuthorizer(self.node.image, RULES),
+            throttling=self.throttling,
+            verifier=Agreeing(),
+        )
         self._connection = None
 
     def _told(self, event: Event) -> None:
@@ -199,7 +221,13 @@ class Target:
 
     def prepare(self, api: int) -> None:
         """A group with one member that leads and waits for its plan, for the requests of members; the fetch sessions
-        that there are, for those of consumers."""
+        that there are, for those of consumers; a producer that its coordinator knows, for those of transactions; how
+        many partitions there are, for those that want more."""
+        if api in OF_PRODUCERS:
+            self._producer(begun=api == Api.END_TXN)
+        if api == Api.CREATE_PARTITIONS and (image := self.node.image()) is not None:
+            of_clients = {name: len(t.partitions) for name, t in image.topics.items() if not name.startswith("__")}
+            self.known.partitions = of_clients
         if api == Api.FETCH:
             sessions = self.dispatcher.fetch.sessions._sessions.values()
             self.known.fetch_sessions = [(one.id, one.epoch) for one in sessions][-SEATS:]
@@ -218,6 +246,25 @@ class Target:
         answer = self.cluster.ask(0, partition_of(group, PARTITIONS), request)
         assert isinstance(answer, JoinGroupAnswer)
         known.seats[:] = [*known.seats, (group, answer.member, answer.generation)]
+
+    def _producer(self, *, begun: bool) -> None:
+        """The next incarnation of one of a few, or the one before again; `begun`: a new one, with a partition in its
+        transaction. None while the one before it is being ended."""
+        self._producers += 1
+        if self._producers % 2 and not begun:
+            return
+        name = f"x{self._producers % PRODUCERS}"
+        coordinators, answers = Coordinators(self.dispatcher.services), list[Answer]()
+        coordinators.ask(InitProducer(name, 60_000), answers.append)
+        self.world.run_until("the coordinator answers", lambda: answers, 5_000)
+        if answers[-1].code is not Code.NONE:
+            return
+        producer_id, epoch = answers[-1].producer_id, answers[-1].producer_epoch
+        self.known.producers[:] = [*self.known.producers[1 - PRODUCERS :], (name, producer_id, epoch)]
+        if begun:
+            answers.clear()
+            coordinators.ask(AddPartitions(name, producer_id, epoch, frozenset({("t0", 0)})), answers.append)
+            self.world.run_until("the coordinator answers", lambda: answers, 5_000)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -247,6 +294,7 @@ class Target:
         self.cluster.wait_ready()
         self._dispatch()
         self.known.seats.clear()
+        self.known.producers.clear()
         after = self._states()
         assert after.keys() == before.keys()
         # A new leader's first entry says nothing; a timer that fires at once may have written more.
