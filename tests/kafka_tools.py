@@ -21,6 +21,8 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 HEAP_MIB = 128
 TIMEOUT_S = 60.0

@@ -38,6 +38,10 @@ class Server:
         self.replicas = int(info.get("replicas", 1))
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
+    def brokers(self) -> list[int]:
+        """Their ids."""
+        return sorted(self._admin.list_topics(timeout=ADMIN_TIMEOUT_S).brokers)
+
     def segments(self, topic: str) -> list[Path]:
         """Files of a topic's records, of all replicas."""
         return [file for file in self._folder.rglob(f"{topic}-*/*.log") if file.stat().st_size]

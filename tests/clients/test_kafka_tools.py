@@ -153,7 +153,7 @@ def test_configs_describe_and_alter(server: Server) -> None:
 def test_reassign_partitions_executes_verifies_and_lists(server: Server, tmp_path: Path) -> None:
     """The replicas of a partition in another order, which is no move, and what cannot be had."""
     name = server.create(server.unique("reassign"), 1)
-    brokers = list(range(server.replicas)) if server.is_muster else [0]
+    brokers = server.brokers()
     plan = tmp_path / "plan.json"
 
     def wanted(replicas: list[int]) -> None:
@@ -170,8 +170,67 @@ def test_reassign_partitions_executes_verifies_and_lists(server: Server, tmp_pat
     assert f"Replicas: {','.join(map(str, brokers[::-1]))}" in shown
     assert "No partition reassignments found" in tool(server, kafka_tools.REASSIGN, "--list")
     wanted([*brokers[1:], 99])
-    assert "99" in reassign("--execute", fails=True)
+    assert "Unknown broker id 99" in reassign("--execute", fails=True)
     server.delete(name)
+
+
+def test_leader_election_says_word_for_word_what_it_says_of_a_real_kafka(server: Server) -> None:
+    """Of a partition that its preferred leader leads, of either kind of election, and of one that is not there. A
+    leader that is not the preferred one gives its partitions back by itself (docs/clients.md)."""
+    name = server.create(server.unique("elect"), 1)
+
+    def elect(kind: str, topic: str, **more: bool) -> str:
+        arguments = ("--election-type", kind, "--topic", topic, "--partition", "0")
+        return tool(server, kafka_tools.ELECTION, *arguments, **more).replace(topic, "TOPIC").strip()
+
+    for kind in ("PREFERRED", "UNCLEAN"):
+        assert elect(kind, name) == "Valid replica already elected for partitions TOPIC-0"
+    absent = elect("PREFERRED", server.unique("absent"), fails=True)
+    assert absent.startswith(
+        "Error completing leader election (PREFERRED) for partition: TOPIC-0: "
+        "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "
+    )
+    assert "1 replica(s) could not be elected" in absent
+    server.delete(name)
+
+
+def test_metadata_quorum_tells_the_leader_the_voters_and_how_far_each_is(server: Server) -> None:
+    """Its two forms agree with each other and with the brokers that there are."""
+    told = dict(
+        line.split(":", 1) for line in tool(server, kafka_tools.QUORUM, "describe", "--status").splitlines() if line
+    )
+    status = {key: value.strip() for key, value in told.items()}
+    assert set(status) == {
+        "ClusterId", "LeaderId", "LeaderEpoch", "HighWatermark", "MaxFollowerLag", "MaxFollowerLagTimeMs",
+        "CurrentVoters", "CurrentObservers",
+    }  # fmt: skip
+    voters = json.loads(status["CurrentVoters"])
+    assert sorted(one["id"] for one in voters) == server.brokers()
+    assert all(len(one["endpoints"]) == 1 for one in voters)
+    assert int(status["LeaderEpoch"]) >= 1
+    table = tool(server, kafka_tools.QUORUM, "describe", "--replication").splitlines()
+    head, *lines = [line.split() for line in table if line.strip()]
+    assert head == [
+        "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
+    ]  # fmt: skip
+    roles = {int(line[0]): line[-1] for line in lines}
+    assert sorted(roles) == server.brokers()
+    assert [broker for broker, role in roles.items() if role == "Leader"] == [int(status["LeaderId"])]
+    assert set(roles.values()) <= {"Leader", "Follower"}
+    (leader,) = [line for line in lines if line[-1] == "Leader"]
+    assert int(leader[2]) >= int(status["HighWatermark"])
+    assert leader[3] == "0"
+
+
+def test_a_feature_that_kafka_has_too_is_described_and_refused_alike(server: Server) -> None:
+    """`transaction.version`, and a level above all there are."""
+    shown = tool(server, kafka_tools.FEATURES, "describe")
+    assert re.search(r"Feature: transaction.version\s+.*SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2\s", shown), (
+        shown
+    )
+    above = tool(server, kafka_tools.FEATURES, "upgrade", "--feature", "transaction.version=99", fails=True)
+    assert "Could not upgrade transaction.version to 99." in above
+    assert "1 out of 1 operation(s) failed." in above
 
 
 def test_features_are_described_and_never_fall(server: Server) -> None:
