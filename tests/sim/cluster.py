@@ -44,6 +44,7 @@ from tests.sim.history import History, Op, Violation
 from tests.sim.loop import Latency, SimLoop, World, unexpected
 from tests.sim.mesh_net import MeshNet
 from tests.sim.net import SimNet
+from tests.sim.rare_orders import RareOrders
 from tests.sim.rot import Harm
 from tests.sim.slices import before_disk_operation
 from tests.sim.wires import Wire, Wires
@@ -113,6 +114,7 @@ class Life:
         )
         self.loop.default_latency = Latency(*setup.disk_us)
         self.loop.slice_us = setup.slice_us
+        self.loop.place = cluster.orders.of(replica.broker)
         self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed, self._told)
@@ -404,6 +406,7 @@ class Cluster:
         """Partitions are moved: a replica stands aside on its way out, and when it comes back. A start of which the
         image says nothing of that yet, or a repeated message of before, has it told as a loss."""
         self.marks: set[str] = set()
+        self.orders = RareOrders(setup.seed, self.world, self.marks.add)
         self.factors = {setup.nodes}
         """How many replicas a partition may have been placed with."""
         self.harm = Harm(setup.nodes)

@@ -194,6 +194,8 @@ class SimLoop:
         self._soon: deque[Callable[[], None]] = deque()
         self._running = False
         self._queues: dict[str, _IoQueue] = {}
+        self.place: Callable[[str, Latency], int | None] | None = None
+        """What the next job of a queue takes, if its latency is not to be drawn (`rare_orders`)."""
         self.slice_us: tuple[int, int] | None = None
         """Drawn time between two disk operations of a job, during which the loop goes on; None: jobs run whole."""
         self._sliced: list[SlicedJob] = []
@@ -284,7 +286,9 @@ class SimLoop:
         job, done = state.jobs.popleft()
         latency = self.latency.get(queue, self.default_latency)
         world = self.world
-        wait_us = world.between(latency.low_us, latency.high_us)
+        wait_us = None if self.place is None else self.place(queue, latency)
+        if wait_us is None:
+            wait_us = world.between(latency.low_us, latency.high_us)
         world.at(world.now_us + wait_us, partial(self._run_job, queue, state, job, done))
 
     def _run_job(self, queue: str, state: _IoQueue, job: Callable[[], Any], done: Callable[[Any], None]) -> None:

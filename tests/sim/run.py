@@ -204,6 +204,7 @@ class Run:
         self.moves.arm()
         self.growth.arm()
         self.gray_links.arm()
+        self.cluster.orders.arm()
         self._pass(self.plan.storm_ms)
         if not self.cluster.violations:
             self._settle()
@@ -246,6 +247,7 @@ class Run:
         self.observers.heal()
         self.moves.over = self.growth.over = True
         self.gray_links.heal()
+        self.cluster.orders.heal()
         healed_us = self.cluster.world.now_us
         for member in self.members:
             member.quiet = True

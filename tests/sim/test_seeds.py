@@ -46,6 +46,7 @@ REACHED = (
     "a voter was made whole",
     "a voter was suspended",
     "a zombie went on",
+    "an I/O thread was last for a while",
     "an entry was cut",
     "an offsets log was cleaned",
     "an older checkpoint stood in",
