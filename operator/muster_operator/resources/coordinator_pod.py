@@ -166,10 +166,16 @@ def spread_constraints(
 
 
 _SPREAD: Final = (
-    {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"},
+    {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+    },
     {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
 )
-"""The loss of one node must not cost a quorum, if there are enough nodes."""
+"""The loss of one node must not cost a quorum, if there are enough nodes. One that takes no pods is none of them: else
+the place of a coordinator on a lost node would be kept free for ever, and the others, one on each, be full."""
 
 
 def template(

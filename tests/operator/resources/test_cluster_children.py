@@ -63,6 +63,29 @@ def test_selectors_select_the_pods_and_nothing_in_them_can_change() -> None:
         assert "team" not in selector
 
 
+def takers(constraint: dict[str, Any], pods_on: dict[str, int], tainted: set[str]) -> set[str]:
+    """The nodes on which Kubernetes may put one more pod: none where it would have more than `maxSkew` beyond the node
+    with fewest. Nodes whose taints the pod does not tolerate take none, and are counted unless the policy says that
+    taints are honoured (PodTopologySpread, `nodeTaintsPolicy`, which is Ignore where nothing is said)."""
+    assert constraint["whenUnsatisfiable"] == "DoNotSchedule"
+    honoured = constraint.get("nodeTaintsPolicy", "Ignore") == "Honor"
+    fewest = min(count for node, count in pods_on.items() if not (honoured and node in tainted))
+    return {
+        node for node, count in pods_on.items() if node not in tainted and count + 1 - fewest <= constraint["maxSkew"]
+    }
+
+
+def test_a_coordinator_of_a_lost_node_finds_a_place_on_another_and_never_where_one_is_free() -> None:
+    """Its claim is deleted, and the Node of the lost machine is still there, tainted as unreachable. And where the
+    control plane takes no pods, two workers take three coordinators."""
+    constraints = template(cluster_children(cluster_spec()))["spec"]["topologySpreadConstraints"]
+    (by_node,) = [each for each in constraints if each["topologyKey"] == "kubernetes.io/hostname"]
+    assert takers(by_node, {"a": 1, "b": 1, "lost": 0}, {"lost"}) == {"a", "b"}
+    assert takers(by_node, {"a": 1, "b": 1, "control-plane": 0}, {"control-plane"}) == {"a", "b"}
+    assert takers(by_node, {"a": 1, "b": 1, "c": 0}, set()) == {"c"}
+    assert takers(by_node, {"a": 1, "b": 1, "c": 0, "lost": 0}, {"lost"}) == {"c"}
+
+
 def test_the_statefulset_comes_last() -> None:
     assert cluster_children(cluster_spec())[-1]["kind"] == "StatefulSet"
 
