@@ -13,11 +13,12 @@ import pytest
 
 from e2e.audit import Audit
 from e2e.commit_load import CommitLoad, Librdkafka, committing
-from e2e.fleet import Cluster, Group, condition, is_ready, throughout, until
+from e2e.fleet import OPERATOR_NAMESPACE, Cluster, Group, condition, is_ready, throughout, until
 from e2e.kind import machines
 from e2e.kind.configuration import CONTROL_PLANE
-from e2e.node.client import Refused
+from e2e.node.client import Client, Refused
 from e2e.node.session import Description
+from e2e.test_lost_volumes import REPLACED_S, recorded, whole_again
 from e2e.watching import watching
 
 pytestmark = pytest.mark.timeout(540)
@@ -227,3 +228,34 @@ def test_a_lost_node(spread: dict[str, str], shared: Cluster, group: Callable[..
         print(f"untouched: {', '.join(sorted(untouched))}; failures {failures}")
         assert [failure for name in untouched for failure in failures[name]] == []
     mine.all_seen()
+
+
+@pytest.mark.timeout(900)
+def test_a_node_lost_with_its_volume(
+    spread: dict[str, str], operator: Client, namespace: Client, nodes: Description
+) -> None:
+    """The machine stays away and its claim is deleted: the coordinator comes back on another node by itself, with full
+    redundancy, while six real clients commit. Clients of the other coordinators see no failure; nothing is lost. The
+    Node stays, tainted as unreachable, and keeps no place free."""
+    cluster = Cluster.create(namespace, offsetsPartitions=3).ready()
+    at = nodes_of(cluster.pods())
+    there = nodes.client(OPERATOR_NAMESPACE).read("pods")["items"]
+    busy = set(nodes_of({one["metadata"]["name"]: one for one in there}).values())
+    node = min((name for name in workers(nodes) if name in at.values()), key=lambda name: name in busy)
+    (pod,) = on(node, cluster.pods())
+    lost = recorded(cluster, pod)
+    with committing(cluster, "load-node", (Librdkafka,) * 6, {"socket.timeout.ms": 6_000}) as load:
+        untouched = {one.group for one in load.loads if coordinator_of(cluster, one.group) != pod}
+        assert untouched
+        machines.kill(node)
+        until("NotReady", lambda: node_is(nodes, node, "Unknown"), HEALED_S)
+        namespace.kubectl("delete", "pvc", f"data-{pod}", "--wait=false")
+        namespace.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+        whole_again(cluster, pod, lost)
+        cluster.ready(REPLACED_S)
+        assert nodes_of(cluster.pods())[pod] != node
+        until_more_commits(load, {one.group for one in load.loads}, 60)
+        load.nothing_lost()
+        failures = {one.group: one.failures for one in load.loads}
+        print(f"untouched: {', '.join(sorted(untouched))}; failures {failures}")
+        assert [failure for name in untouched for failure in failures[name]] == []
