@@ -15,6 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling quotas closing transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -30,6 +31,7 @@ help:
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make changes    brokers come and go under real clients, folders are replaced, somebody is killed in each step of a move"
 	@echo "make seven      four brokers join three with 150 partitions, and leave again, under real clients"
+	@echo "make rolling    a release and the one before beside each other for a minute under clients, and back"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
@@ -115,6 +117,10 @@ changes: setup
 # Four brokers join three that have 50 offsets partitions and 100 of topics, and leave again, under real clients.
 seven: setup
 	MUSTER_SEVEN=whole $(PYTEST) tests/faults/test_seven_brokers.py -s
+
+# A roll to today's release and back, of which one replica alone runs today's for a minute; `make test` does not wait.
+rolling: setup
+	MUSTER_ROLLING=whole $(PYTEST) tests/releases/test_rolling.py -s
 
 # Copiers in transactions, 20 kills and more, until one hit each moment of an end; `make test` has a short form.
 transactions: setup

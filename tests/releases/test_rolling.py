@@ -3,7 +3,9 @@
 Nothing that was acknowledged is lost, and nobody in a stable group is rebalanced.
 """
 
+import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -17,7 +19,10 @@ from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
 from tests.releases.running import levels, replace, start
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+MIXED_S = 60 if os.environ.get("MUSTER_ROLLING") == "whole" else 0
+"""How long both releases serve beside each other at least, with clients attached (`make rolling`, in the nightly)."""
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 2 * MIXED_S)]
 
 COMMITTERS = 4
 AHEAD_COMMITS = 80
@@ -61,6 +66,14 @@ class Clients:
             if e["e"] in ("assigned", "revoked", "lost", "error")
         ]
 
+    def go_on_for(self, seconds: float) -> None:
+        """Each of them gets something done now, and again until the time is over."""
+        until_s = time.monotonic() + seconds
+        self.go_on()
+        while time.monotonic() < until_s:
+            time.sleep(1)
+            self.go_on()
+
     def go_on(self) -> None:
         """Each of them gets something done now."""
         before = [load.acknowledged for load in self.commits]
@@ -96,6 +109,7 @@ def test_a_roll_and_its_way_back_lose_nothing_and_rebalance_nobody(
     replace(cluster, 0, None, run_ahead)
     wait_until("a snapshot of the release before is installed", lambda: metric(cluster, 0, INSTALLED) > 0, 20)
     more_life(cluster.bootstrap, known, 1)
+    rolled.go_on_for(MIXED_S)
     for replica in (1, 2):
         rolled.go_on()
         replace(cluster, replica, None)
