@@ -18,6 +18,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddAcls, Command, RemoveAcls
 from muster_coordinator.errors import Code
+from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.acl import Acl, AclFilter, acl_error, filter_error, size_bytes
 from muster_coordinator.security.limits import (
     ACLS_OF_A_COMMAND_BYTES_MAX,
@@ -163,21 +164,40 @@ class Acls:
         done: Callable[[dict[Acl, Outcome]], None],
     ) -> None:
         """One command after the other; the outcome of each is that of its ACLs."""
-        parts = _parts(acls)
-        outcomes: dict[Acl, Outcome] = {}
+        _Commands(self._services.surface, _parts(acls), command, deadline_ms, done).propose(0)
 
-        def next_one(at: int) -> None:
-            if at == len(parts):
-                done(outcomes)
-                return
 
-            def decided(outcome: Outcome) -> None:
-                outcomes.update(dict.fromkeys(parts[at], outcome))
-                next_one(at + 1)
+class _Commands:
+    """Those of one request, one after the other. No function that refers to itself: such a circle would keep the answer
+    until the collector looks, which is seldom."""
 
-            propose(self._services.surface, command(parts[at]), deadline_ms, decided)
+    __slots__ = ("_command", "_deadline_ms", "_done", "_outcomes", "_parts", "_surface")
 
-        next_one(0)
+    def __init__(
+        self,
+        surface: Surface,
+        parts: Sequence[tuple[Acl, ...]],
+        command: Callable[[tuple[Acl, ...]], Command],
+        deadline_ms: int,
+        done: Callable[[dict[Acl, Outcome]], None],
+    ) -> None:
+        self._surface = surface
+        self._parts = parts
+        self._command = command
+        self._deadline_ms = deadline_ms
+        self._done = done
+        self._outcomes: dict[Acl, Outcome] = {}
+
+    def propose(self, at: int) -> None:
+        """The command at this place and those behind it, or the end."""
+        if at == len(self._parts):
+            self._done(self._outcomes)
+        else:
+            propose(self._surface, self._command(self._parts[at]), self._deadline_ms, partial(self._decided, at))
+
+    def _decided(self, at: int, outcome: Outcome) -> None:
+        self._outcomes.update(dict.fromkeys(self._parts[at], outcome))
+        self.propose(at + 1)
 
 
 def _parts(acls: Sequence[Acl]) -> list[tuple[Acl, ...]]:
