@@ -50,7 +50,7 @@ pytestmark = [
 FAMILIES = ("java", "librdkafka", "kafka-python", "aiokafka", "franz-go")
 SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 MECHANISMS = (*SCRAM, "PLAIN", "OAUTHBEARER")
-SESSION_MS = 20_000
+SESSION_MS = 45_000
 AGAIN_MIN = 2 * len(FAMILIES)
 """aiokafka comes anew instead; the other four have two connections and more each."""
 PEOPLE = Authority("People")
