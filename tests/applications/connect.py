@@ -54,7 +54,7 @@ Configuration:
 
 
 def plugin_path(folder: Path, name: str, *coordinates: str) -> str:
-    """The `plugin.path` of a worker with one plugin of that name, loaded apart from Kafka's classes as Connect does."""
+    """The plugin path of a worker with one plugin of that name, loaded apart from Kafka's classes as Connect does."""
     jars = Path(java_tools.classpath(*coordinates).split(os.pathsep)[0]).parent
     plugins = folder / "plugins"
     plugins.mkdir()

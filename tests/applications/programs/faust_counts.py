@@ -5,8 +5,8 @@ The table keeps the offsets of each word, and the count is how many there are: f
 so a program of its users has to know again what it has seen. What it is shown again it tells again.
 
 After a recovery faust-streaming 0.15.3 lets the words flow, seeks each partition back to its committed offset, one
-request after the other, and then empties all queues (faust/tables/recovery.py, on_recovery_completed; the resume of
-mode/utils/queues.py clears them): what was read meanwhile is counted twice or never, and the offsets after it are
+request after the other, and then empties all queues (the end of its tables' recovery; to resume the flow of a queue
+of mode's clears it): what was read meanwhile is counted twice or never, and the offsets after it are
 committed all the same. Where the requests take long it is all there is, and faust then reads nothing until somebody
 writes more. Words are lost and doubled on a real Kafka just so. For programs without tables that was mended (issue 216
 of faust-streaming): the flow starts after the seeks. With tables, the signal that faust sends before it lets them flow
