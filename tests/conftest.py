@@ -14,14 +14,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import event_fields
 from tests.machine_parts import excuse, require
 from tests.suites import be_patient, has_none_of, longest_first
 
 # A property is never a timed test: a machine that stalls for 200 ms proves nothing.
-settings.register_profile("muster", deadline=None)
+settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("muster")
 
 event_fields.hold()

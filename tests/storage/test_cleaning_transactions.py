@@ -7,7 +7,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.records.batch import parse_header
@@ -34,7 +34,7 @@ def made(seed, steps=60):
         st.tuples(st.integers(5, 40), st.integers(0, 1_500), st.booleans(), st.booleans()), min_size=2, max_size=5
     ),
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None)
 def test_any_log_after_any_rounds_is_what_kafka_leaves_and_reads_as_before(seed, rounds):
     """New batches, time that passes, producers that are forgotten, and a start before each round."""
     it = Transactions(SimDisk(), SimDisk(), seed)
