@@ -145,6 +145,7 @@ def rounds(count: int) -> Iterator[tuple[list[Row], list[Sample]]]:
         yield mine, [(topic, partition, at_ms, end, 0) for topic, partition, end in places]
 
 
+@pytest.mark.timeout(300)
 def test_a_stream_that_samples_each_round_goes_on_and_keeps_little() -> None:
     """240 rounds of 30 s; the newest record is behind the sample of its round."""
     stream, sizes, tails, opened = Stream(), [], [], []
