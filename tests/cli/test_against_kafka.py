@@ -115,7 +115,8 @@ def test_a_group_seen_from_all_sides(muster, at):
 
 def test_members_are_shown_with_instance_host_and_assignment(muster, at):
     muster("topic", "create", "members", "--partitions", "2")
-    with Member(at, "members", "members", instance="i-1", assignor="sticky"):
+    with Member(at, "members", "members", instance="i-1", assignor="sticky") as member:
+        member.wait_until(lambda: len(member.held()) == 2)  # a broker on a busy machine tells it of the topic later
         row = json.loads(muster("group", "describe", "members", "--members", "--verbose", "-o", "json").out)[0]
         state = json.loads(muster("group", "describe", "members", "--state", "-o", "json").out)[0]
         offsets = json.loads(muster("group", "describe", "members", "-o", "json").out)
@@ -154,8 +155,10 @@ def test_a_partition_without_answer_is_unknown_and_the_others_are_not(muster, at
 def test_reset_is_dry_by_default_and_done_and_read_back_with_execute(muster, at, tmp_path):
     muster("topic", "create", "reset", "--partitions", "2")
     for partition in ("0", "1"):
-        muster("produce", "reset", "--partition", partition, stdin=numbers(10, keyed=False))
-    muster("consume", "reset", "-g", "reset", "--from-beginning", "--max-messages", "20")
+        produced = muster("produce", "reset", "--partition", partition, stdin=numbers(10, keyed=False))
+        assert produced.code == Exit.OK, produced
+    consumed = muster("consume", "reset", "-g", "reset", "--from-beginning", "--max-messages", "20")
+    assert (consumed.code, len(consumed.out.splitlines())) == (Exit.OK, 20), consumed
 
     def offsets() -> list[int]:
         return [row["current_offset"] for row in json.loads(muster("group", "lag", "reset", "-o", "json").out)]
