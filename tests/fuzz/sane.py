@@ -436,12 +436,15 @@ def describe_topic_partitions(rand: Random, known: Known) -> dict[str, Any]:
 
 
 def txn_offset_commit(rand: Random, known: Known) -> dict[str, Any]:
+    """Of producers without a group's member, mostly: seats are taken and lost in a long life."""
     part = {
         "partition_index": 0, "committed_offset": rand.randrange(50), "committed_leader_epoch": -1,
         "committed_metadata": rand.choice((None, "", "note")),
     }  # fmt: skip
+    no_member = {"group_id": f"c{rand.randrange(GROUPS)}", "member_id": "", "generation_id": -1}
+    seat = _seat(rand, known) if rand.random() < 0.3 else {**no_member, "group_instance_id": None}
     return {
-        **_seat(rand, known), "transactional_id": f"x{rand.randrange(4)}",
+        **seat, "transactional_id": f"x{rand.randrange(4)}",
         "producer_id": rand.choice((rand.randrange(8), *UNMARKED)), "producer_epoch": rand.choice((0, 1, 2, 2, 2)),
         "topics": ({**_named(rand, known), "partitions": (part,)},),
     }  # fmt: skip
