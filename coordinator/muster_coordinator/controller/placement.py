@@ -19,6 +19,7 @@ partition, or move what is placed.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from enum import Enum
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from muster_coordinator.controller.image import Broker, ClusterImage
@@ -59,6 +60,10 @@ class Placed(NamedTuple):
     """With the new partitions."""
 
 
+_Weight = tuple[int, int, BrokerId]
+"""(replicas, leaderships, broker): of two brokers the lesser one is taken."""
+
+
 class _Choice(NamedTuple):
     """A broker that may take a replica."""
 
@@ -68,12 +73,18 @@ class _Choice(NamedTuple):
     """Lower ones first: 0, draining 1, avoided 2."""
 
 
-class _Pool(NamedTuple):
-    """The brokers of one rack with the same reluctance."""
+class _Pool:
+    """The brokers of one rack with the same reluctance. `light` is a heap of (replicas, leaderships, broker) of those
+    that hold no replica of the partition that is being placed: who gets one is taken out, and comes back with the
+    counts that it has then."""
 
-    rack: str
-    reluctance: int
-    brokers: tuple[BrokerId, ...]
+    __slots__ = ("light", "rack", "reluctance", "replicas", "size")
+
+    def __init__(self, rack: str, reluctance: int, light: list[_Weight]) -> None:
+        heapify(light)
+        self.rack, self.reluctance, self.light = rack, reluctance, light
+        self.size = len(light)
+        self.replicas = sum(weight[0] for weight in light)
 
 
 def loads_of(cluster: ClusterImage) -> Loads:
@@ -119,80 +130,87 @@ def place(
         return Unplaceable(Reason.BROKERS, _too_few(cluster, factor, len(usable)))
     planner = _Planner(usable, loads)
     partitions = planner.place(count, factor)
-    return Placed(partitions, _why(usable, factor), Loads(planner.replicas, planner.leaders))
+    return Placed(partitions, _why(usable, factor), Loads(Counter(planner.replicas), Counter(planner.leaders)))
 
 
 class _Planner:
-    """Places one partition after the other, and then levels their preferred leaders."""
+    """Places one partition after the other, and then levels their preferred leaders. A replica costs a look at each
+    pool and the logarithm of a pool's size: a thousand partitions are placed in one turn of the loop."""
 
     def __init__(self, usable: Collection[_Choice], loads: Loads) -> None:
-        self.replicas = Counter({choice.broker: loads.replicas.get(choice.broker, 0) for choice in usable})
-        self.leaders = Counter({choice.broker: loads.leaders.get(choice.broker, 0) for choice in usable})
+        self.replicas = {choice.broker: loads.replicas.get(choice.broker, 0) for choice in usable}
+        self.leaders = {choice.broker: loads.leaders.get(choice.broker, 0) for choice in usable}
         self._reluctance = {choice.broker: choice.reluctance for choice in usable}
-        kinds = sorted({(choice.reluctance, choice.rack) for choice in usable})
-        self._pools = [
-            _Pool(rack, reluctance, tuple(c.broker for c in usable if (c.reluctance, c.rack) == (reluctance, rack)))
-            for reluctance, rack in kinds
-        ]
+        self._may_differ = len({choice.reluctance for choice in usable}) > 1
+        weights: dict[tuple[int, str], list[_Weight]] = {}
+        for broker, rack, reluctance in usable:
+            weights.setdefault((reluctance, rack), []).append((self.replicas[broker], self.leaders[broker], broker))
+        self._pools = [_Pool(rack, reluctance, weights[reluctance, rack]) for reluctance, rack in sorted(weights)]
         self._placed: list[list[BrokerId]] = []
         """The brokers of each partition, its leader first."""
 
     def place(self, count: int, factor: int) -> tuple[tuple[BrokerId, ...], ...]:
         for _ in range(count):
-            chosen = self._choose(factor)
-            leader = min(
-                self._may_lead(chosen), key=lambda broker: (self.leaders[broker], self.replicas[broker], broker)
+            taken = self._take(factor)
+            chosen = [broker for broker, _ in taken]
+            _, _, leader = min(
+                (self.leaders[broker], self.replicas[broker], broker) for broker in self._may_lead(chosen)
             )
-            self.replicas.update(chosen)
             self.leaders[leader] += 1
-            self._placed.append([leader, *(broker for broker in chosen if broker != leader)])
-        while self._shift_leadership():
-            pass
+            for broker, pool in taken:
+                self.replicas[broker] += 1
+                pool.replicas += 1
+                heappush(pool.light, (self.replicas[broker], self.leaders[broker], broker))
+            chosen.remove(leader)
+            self._placed.append([leader, *chosen])
+        self._level()
         return tuple(map(tuple, self._placed))
 
-    def _choose(self, factor: int) -> list[BrokerId]:
-        chosen: list[BrokerId] = []
-        in_rack: Counter[str] = Counter()
-        offers = [self._offer(pool, chosen, in_rack) for pool in self._pools]
+    def _take(self, factor: int) -> list[tuple[BrokerId, _Pool]]:
+        """Brokers for one partition, out of their pools."""
+        taken: list[tuple[BrokerId, _Pool]] = []
+        in_rack: dict[str, int] = {}
         for _ in range(factor):
-            offer = min(offer for offer in offers if offer is not None)
-            broker = offer[-1]
-            rack = next(pool.rack for pool in self._pools if broker in pool.brokers)
-            chosen.append(broker)
-            in_rack[rack] += 1
-            for at, pool in enumerate(self._pools):
-                if pool.rack == rack:
-                    offers[at] = self._offer(pool, chosen, in_rack)
-        return chosen
-
-    def _offer(
-        self, pool: _Pool, chosen: Collection[BrokerId], in_rack: Mapping[str, int]
-    ) -> tuple[int, int, float, int, int, BrokerId] | None:
-        """The pool's lightest broker that is not chosen yet, last, after what it is judged by; the least is taken."""
-        left = [
-            (self.replicas[broker], self.leaders[broker], broker) for broker in pool.brokers if broker not in chosen
-        ]
-        if not left:
-            return None
-        share = sum(self.replicas[broker] for broker in pool.brokers) / len(pool.brokers)
-        return (pool.reluctance, in_rack[pool.rack], share, *min(left))
+            # (reluctance, of this partition in the rack, share of each of its brokers, the lightest one's weight)
+            _, at = min(
+                ((pool.reluctance, in_rack.get(pool.rack, 0), pool.replicas / pool.size, pool.light[0]), at)
+                for at, pool in enumerate(self._pools)
+                if pool.light
+            )
+            pool = self._pools[at]
+            taken.append((heappop(pool.light)[-1], pool))
+            in_rack[pool.rack] = in_rack.get(pool.rack, 0) + 1
+        return taken
 
     def _may_lead(self, brokers: Collection[BrokerId]) -> list[BrokerId]:
+        if not self._may_differ:
+            return list(brokers)
         least = min(self._reluctance[broker] for broker in brokers)
         return [broker for broker in brokers if self._reluctance[broker] == least]
 
-    def _shift_leadership(self) -> bool:
+    def _level(self) -> None:
+        """Shift leaderships until no two brokers between which there is a way differ by more than one."""
+        led: dict[BrokerId, set[int]] = {}
+        for at, brokers in enumerate(self._placed):
+            led.setdefault(brokers[0], set()).add(at)
+        ways: dict[BrokerId, dict[BrokerId, int]] = {}
+        while self._shift_leadership(led, ways):
+            pass
+
+    def _shift_leadership(self, led: dict[BrokerId, set[int]], ways: dict[BrokerId, dict[BrokerId, int]]) -> bool:
         """Take a leadership from a broker that has two more than another, by way of others if no partition is on both.
-        False: no two brokers between which there is such a way differ by more than one."""
-        way: dict[BrokerId, dict[BrokerId, int]] = {}
-        for at, (leader, *followers) in enumerate(self._placed):
-            for broker in self._may_lead((leader, *followers))[1:]:
-                way.setdefault(leader, {}).setdefault(broker, at)
-        for source in sorted(way, key=lambda broker: (-self.leaders[broker], broker)):
+        False: there is no such way. `led`: broker -> the partitions that it leads; `ways`: what is known of
+        broker -> another that may lead one of these -> the first such partition."""
+        least = min(self.leaders.values())
+        for source in sorted(led, key=lambda broker: (-self.leaders[broker], broker)):
+            if self.leaders[source] - least <= 1:
+                return False
             came_from: dict[BrokerId, BrokerId] = {}
             reached = [source]
             for broker in reached:
-                for other in sorted(way.get(broker, {})):
+                if broker not in ways:
+                    ways[broker] = self._ways(led.get(broker, ()))
+                for other in sorted(ways[broker]):
                     if other != source and other not in came_from:
                         came_from[other] = broker
                         reached.append(other)
@@ -202,12 +220,23 @@ class _Planner:
                 self.leaders[target] += 1
                 while target != source:
                     before = came_from[target]
-                    brokers = self._placed[way[before][target]]
-                    brokers.remove(target)
-                    brokers.insert(0, target)
+                    at = ways[before][target]
+                    self._placed[at].remove(target)
+                    self._placed[at].insert(0, target)
+                    led[before].remove(at)
+                    led.setdefault(target, set()).add(at)
+                    ways.pop(target, None)
                     target = before
+                del ways[source]
                 return True
         return False
+
+    def _ways(self, partitions: Collection[int]) -> dict[BrokerId, int]:
+        way: dict[BrokerId, int] = {}
+        for at in sorted(partitions):
+            for broker in self._may_lead(self._placed[at])[1:]:
+                way.setdefault(broker, at)
+        return way
 
 
 def _why(usable: Collection[_Choice], factor: int) -> str:

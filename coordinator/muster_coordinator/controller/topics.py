@@ -207,12 +207,17 @@ def _new_partitions(
         Code.INVALID_REPLICA_ASSIGNMENT,
         f"{end - first} partitions are to be made, and {len(placed)} are placed",
     )
-    for brokers in placed:
-        require_replicas(cluster, brokers)
+    # Thousands of partitions are on few different sets of brokers: each is judged once.
+    members = {brokers: _members_for(cluster, brokers) for brokers in dict.fromkeys(placed)}
     return tuple(
-        Partition(group=GroupNo(cluster.next_group + index), members=members_of(cluster, brokers), placed=True)
+        Partition(group=GroupNo(cluster.next_group + index), members=members[brokers], placed=True)
         for index, brokers in enumerate(placed)
     )
+
+
+def _members_for(cluster: ClusterImage, brokers: tuple[BrokerId, ...]) -> tuple[MemberNo, ...]:
+    require_replicas(cluster, brokers)
+    return members_of(cluster, brokers)
 
 
 def first_partitions(members: tuple[MemberNo, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
