@@ -69,6 +69,31 @@ def test_when_all_groups_have_something_to_do_a_turn_takes_some_of_them(cluster:
     assert max(taken.values()) <= BOUND
 
 
+def test_groups_that_take_long_are_taken_in_more_turns_and_in_their_order(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that has become leader costs much more than most: of those a turn takes as many as it has time for."""
+    monkeypatch.setattr(host, "GROUPS_PER_TURN_MAX", 10 * PARTITIONS)
+    taker = cluster.nodes[1].host
+    take_ms, took, began_ms = 3, list[int](), taker.now_ms
+    take = taker._take
+
+    def slowly(group: Any) -> None:
+        took.append(group.number)
+        take(group)
+
+    monkeypatch.setattr(taker, "_take", slowly)
+    monkeypatch.setattr(taker, "now_ms", lambda: began_ms() + take_ms * len(took))
+    taken = counted(cluster.world, taker, "_take")
+    groups = list(taker.groups.values())
+    for group in groups:
+        taker.touch(group)
+    cluster.world.run_for(1)
+    assert max(taken.values()) == 4, "after 12 of 10 ms"
+    firsts = list(dict.fromkeys(took))
+    assert firsts == [group.number for group in groups]
+
+
 def test_deadlines_that_were_moved_are_passed_over_in_several_turns() -> None:
     world = World(2)
     loop = SimLoop(world)

@@ -2,10 +2,10 @@
 
 Problem: hundreds of Raft groups share one event loop, one link to each peer and two WALs. Mechanism: inputs (messages,
 deadlines, proposals, completions) step cores and mark their groups dirty. One queued turn then takes the `Ready` of the
-first `GROUPS_PER_TURN_MAX` dirty groups: messages that may leave before the local sync (appends) are packed by peer and
-channel; writes go into one batch per WAL, with one job in flight each; committed entries are applied within a budget.
-Messages that promise something leave when their batch is durable. What it does not do: interpret entries, or scan all
-groups in a turn.
+first dirty groups, within a number and a time: messages that may leave before the local sync (appends) are packed by
+peer and channel; writes go into one batch per WAL, with one job in flight each; committed entries are applied within a
+budget. Messages that promise something leave when their batch is durable. What it does not do: interpret entries, or
+scan all groups in a turn.
 """
 
 from collections import Counter
@@ -42,6 +42,8 @@ from muster_coordinator.storage.contract import WalStore
 GROUPS_PER_TURN_MAX = 256
 """Groups whose `Ready` one turn takes, 20 to 50 us each; the others keep their order and wait for the next turn. A link
 that ends makes every group dirty at once."""
+GROUPS_MS_PER_TURN_MAX = 10
+"""After this time a turn takes no further group: one that has become leader costs ten times as much as most."""
 SEGMENT, SIDECAR, CHECKPOINT = "segment", "sidecar", "checkpoint"
 """Files whose write can be retried later when the disk is full: see `Host.no_space`."""
 
@@ -307,11 +309,7 @@ class Host:
     def _turn(self) -> None:
         self._queued = False
         self.turns += 1
-        dirty, self._dirty = self._dirty[:GROUPS_PER_TURN_MAX], self._dirty[GROUPS_PER_TURN_MAX:]
-        for group in dirty:
-            group.dirty = False
-            if group.number in self.groups:
-                self._take(group)
+        self._take_some()
         if self._dirty:
             self.want_turn()
         left = limits.READS_ANSWERED_PER_TURN
@@ -325,6 +323,17 @@ class Host:
         self._flush()
         for wal_writer in self.wal_writers:
             wal_writer.start()
+
+    def _take_some(self) -> None:
+        dirty, self._dirty = self._dirty[:GROUPS_PER_TURN_MAX], self._dirty[GROUPS_PER_TURN_MAX:]
+        ends_ms = self.now_ms() + GROUPS_MS_PER_TURN_MAX
+        for taken, group in enumerate(dirty, 1):
+            group.dirty = False
+            if group.number in self.groups:
+                self._take(group)
+                if self.now_ms() >= ends_ms:
+                    self._dirty = dirty[taken:] + self._dirty
+                    return
 
     def _take(self, group: RaftGroup) -> None:
         core = group.core
