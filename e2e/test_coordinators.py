@@ -230,6 +230,14 @@ def test_a_coordinator_and_its_volume_survive_the_deletion_of_its_pod(shared: Cl
     assert status["cluster_id"] is not None
 
 
+def test_the_status_says_whether_any_node_may_be_lost(shared: Cluster) -> None:
+    shared.ready()
+    nodes = {pod["spec"]["nodeName"] for pod in shared.pods().values()}
+    found = condition(shared.read(), "SurvivesNodeLoss")
+    assert found["reason"] == ("VotersSpread" if len(nodes) == len(shared.pods()) else "VotersOnOneNode")
+    assert found["status"] == ("True" if found["reason"] == "VotersSpread" else "False")
+
+
 def test_fewer_replicas_than_the_replication_factor_are_refused(shared: Cluster) -> None:
     before = uids(shared.pods())
     patch(shared, '{"replicas":1}')

@@ -259,3 +259,11 @@ def test_a_node_lost_with_its_volume(
         failures = {one.group: one.failures for one in load.loads}
         print(f"untouched: {', '.join(sorted(untouched))}; failures {failures}")
         assert [failure for name in untouched for failure in failures[name]] == []
+        alone = len(set(nodes_of(cluster.pods()).values())) == 3
+        expected = ("True", "VotersSpread") if alone else ("False", "VotersOnOneNode")
+
+        def told() -> bool:
+            found = condition(cluster.read(), "SurvivesNodeLoss")
+            return (found["status"], found["reason"]) == expected
+
+        until(f"SurvivesNodeLoss {expected}", told, 60)

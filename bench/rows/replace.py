@@ -92,12 +92,11 @@ def _p99_ms(windows: list[Buckets]) -> float:
 def throttle(side: Muster) -> None:
     """Both rates of every broker, as Kafka's tool sets them for a move."""
     entries = [ConfigEntry(name, str(THROTTLE), incremental_operation=AlterConfigOpType.SET) for name in RATES]
-    resources = [
-        ConfigResource(ResourceType.BROKER, str(node), incremental_configs=entries) for node in range(side.nodes)
-    ]
     admin = AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
-    for future in admin.incremental_alter_configs(resources).values():
-        future.result(KNOWN_S)
+    for node in range(side.nodes):  # librdkafka takes one broker a call
+        resource = ConfigResource(ResourceType.BROKER, str(node), incremental_configs=entries)
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(KNOWN_S)
 
 
 def controller(cluster: MusterCluster) -> int:

@@ -79,6 +79,8 @@ INSTALL_FILES_MAX = 250_000
 """Files of one install: 250 TiB in segments of 1 GiB. A partition with more files is refused with an error."""
 INSTALL_OFFER_FILES_MAX = 4_000
 """Files named in one frame; an offer of more needs several frames, of 140 kB at most."""
+INSTALL_SYNC_BYTES = 16 * MIB
+"""A staged file is synced each time that so much of it has arrived."""
 INSTALL_VERIFY_STEP_BYTES = MIB
 """Bytes verified in one step of a job; between steps the loop's thread can run."""
 INSTALL_CHECK_BYTES = MIB

@@ -27,6 +27,7 @@ class ClusterCondition(Word):
         "QuorumAvailable",
         "Every Raft group has a leader and a majority that is caught up.",
     )
+    SURVIVES_NODE_LOSS = "SurvivesNodeLoss", "Every Raft group keeps a majority when any one node is lost."
     PROGRESSING = "Progressing", "Something is being created, replaced or waited for."
     DEGRADED = "Degraded", "A problem that does not resolve by itself."
     SCALING_REFUSED = "ScalingRefused", "The number of coordinators cannot become `replicas` now; the message says why."
@@ -95,6 +96,12 @@ class Reason(Word):
     QUORUM_HEALTHY = "QuorumHealthy", "Every Raft group that was seen has a caught-up majority."
     QUORUM_LOST = "QuorumLost", "At least one Raft group has no caught-up majority."
     QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
+    VOTERS_SPREAD = "VotersSpread", "No node has the majority of any Raft group's voters."
+    TOO_FEW_COORDINATORS = "TooFewCoordinators", "With fewer than three coordinators none can be away."
+    VOTERS_ON_ONE_NODE = (
+        "VotersOnOneNode",
+        "Some Raft groups have the majority of their voters on one node; the message names it and the coordinators.",
+    )
     NOT_FORMED = (
         "NotFormed",
         "The coordinators have not formed their cluster yet: not every Raft group has had a majority.",

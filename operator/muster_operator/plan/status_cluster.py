@@ -16,6 +16,7 @@ from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
 from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.members import Members, forgotten, scaling_status
+from muster_operator.plan.node_loss import node_loss_finding
 from muster_operator.plan.pods import broken
 from muster_operator.plan.replacement import Replacement
 from muster_operator.plan.replication import replication_status
@@ -55,6 +56,7 @@ def cluster_status(
             (
                 _ready(world, available, children, step, members),
                 available,
+                node_loss_finding(world),
                 _progressing(world, children, step, members),
                 _degraded(world, available, children, step, refused, replacement, certificates),
                 replacement.finding,
