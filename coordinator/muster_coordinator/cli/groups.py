@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.coordinator_lists import of_all_brokers
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
 from muster_coordinator.cli.reset_offsets import reset_offsets
+from muster_coordinator.controller.image import OFFSETS_TOPIC
 
 app = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 app.command("reset-offsets")(reset_offsets)
@@ -76,40 +78,29 @@ def list_groups(
 ) -> None:
     """List the groups of all brokers."""
     wanted = {state.lower() for state in states or ()}
-    silent: list[str] = []
-    rows: list[dict[str, Any]] = []
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
-        brokers = side.ask(lambda admin: admin.describe_cluster()["brokers"], "cannot list brokers")
-        for broker in brokers:
-            try:
-                found = _groups_of(side, broker["broker_id"])
-            except CliError as error:
-                why = "is down" if broker.get("is_fenced") else f"does not answer ({error})"
-                silent.append(f"broker {broker['broker_id']} {why}; groups that it still coordinates are missing here")
-                continue
-            rows += [
-                {
-                    "group": one["group_id"],
-                    "type": one.get("group_type"),
-                    "protocol_type": one["protocol_type"],
-                    "state": one.get("group_state"),
-                    "coordinator": broker["broker_id"],
-                }
-                for one in found
-                if not wanted or str(one.get("group_state")).lower() in wanted
-            ]
+        listed = of_all_brokers(side, OFFSETS_TOPIC, "groups", _groups_of)
+    rows = [
+        {
+            "group": one["group_id"],
+            "type": one.get("group_type"),
+            "protocol_type": one["protocol_type"],
+            "state": one.get("group_state"),
+            "coordinator": broker,
+        }
+        for broker, found in listed.of_brokers.items()
+        for one in found
+        if not wanted or str(one.get("group_state")).lower() in wanted
+    ]
     emit(sorted(rows, key=lambda row: str(row["group"])), _LISTED, output)
-    for sentence in silent:
+    for sentence in listed.lacks:
         note(sentence)
-    if silent:
+    if listed.lacks:
         raise typer.Exit(int(Exit.INCOMPLETE))
 
 
-def _groups_of(side: KafkaSide, broker_id: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = side.ask(
-        lambda admin: admin.list_groups(broker_ids=[broker_id]), "cannot list groups"
-    )
-    return found
+def _groups_of(admin: Untyped, broker_id: int) -> list[Untyped]:
+    return list(admin.list_groups(broker_ids=[broker_id]))
 
 
 @app.command("describe")

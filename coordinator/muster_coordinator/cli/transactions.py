@@ -11,16 +11,18 @@ transaction that its coordinator knows as a whole; its time-out does, or a produ
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.coordinator_lists import of_all_brokers
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
+from muster_coordinator.controller.image import TRANSACTIONS_TOPIC
 from muster_coordinator.groups.assignors.membership import TopicPartition
 
 app = typer.Typer(help="Show transactions, find those that hang, and abort them.", no_args_is_help=True)
@@ -90,36 +92,27 @@ def list_transactions(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
     """List the transactional ids of all brokers, with what their coordinators know of them."""
-    silent: list[str] = []
-    rows: list[dict[str, Any]] = []
+
+    def listed_by(admin: Untyped, broker: int) -> list[Untyped]:
+        return list(admin.list_transactions(broker_ids=[broker], duration_filter_ms=duration_filter)[broker])
+
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
-        brokers = side.ask(lambda admin: admin.describe_cluster()["brokers"], "cannot list brokers")
-        for broker in brokers:
-            number = broker["broker_id"]
-            try:
-                found = side.ask(partial(_listed_by, number, duration_filter), "cannot list transactions")
-            except CliError as error:
-                why = "is down" if broker.get("is_fenced") else f"does not answer ({error})"
-                silent.append(f"broker {number} {why}; ids that it still coordinates are missing here")
-                continue
-            rows += [
-                {
-                    "transactional_id": one.transactional_id,
-                    "coordinator": number,
-                    "producer_id": one.producer_id,
-                    "transaction_state": one.state.value,
-                }
-                for one in found
-            ]
+        listed = of_all_brokers(side, TRANSACTIONS_TOPIC, "ids", listed_by)
+    rows = [
+        {
+            "transactional_id": one.transactional_id,
+            "coordinator": broker,
+            "producer_id": one.producer_id,
+            "transaction_state": one.state.value,
+        }
+        for broker, found in listed.of_brokers.items()
+        for one in found
+    ]
     emit(sorted(rows, key=lambda row: (row["transactional_id"], row["coordinator"])), _LISTED, output)
-    for sentence in silent:
+    for sentence in listed.lacks:
         note(sentence)
-    if silent:
+    if listed.lacks:
         raise typer.Exit(int(Exit.INCOMPLETE))
-
-
-def _listed_by(broker_id: int, duration_ms: int | None, admin: Untyped) -> list[Untyped]:
-    return list(admin.list_transactions(broker_ids=[broker_id], duration_filter_ms=duration_ms)[broker_id])
 
 
 @app.command("describe")
