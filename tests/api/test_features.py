@@ -80,6 +80,37 @@ def test_what_cannot_be_understood_is_95() -> None:
     assert surface.commands == []
 
 
+TRANSACTIONS = "transaction.version"
+
+
+@EVERY
+def test_the_transaction_version_may_be_asked_for_as_it_is_and_follows_the_level(version: int) -> None:
+    """`kafka-features upgrade --feature transaction.version=2`, as guides of Kafka 4 have it, is done already."""
+    surface = able()
+    assert ask(surface, 2, name=TRANSACTIONS, version=version) == (0, None)
+    for other, kind in ((0, UNSAFE), (1, SAFE), (3, UPGRADE)):
+        found, said = ask(surface, other, name=TRANSACTIONS, kind=kind, version=version)
+        assert (found, f"is 2 and cannot be {other}: it follows {NAME}" in str(said)) == (95, True)
+    surface.feature_level = 2
+    found, said = ask(surface, 2, name=TRANSACTIONS, version=version)
+    assert (found, said) == (95, f"{TRANSACTIONS} follows {NAME}, which is 2: raise that to 3")
+    assert surface.commands == []
+
+
+def test_both_features_are_raised_together_or_none() -> None:
+    def both(level: int, transactions: int) -> list[dict[str, Any]]:
+        wanted = ((NAME, level), (TRANSACTIONS, transactions))
+        return [{"feature": name, "max_version_level": number, "upgrade_type": UPGRADE} for name, number in wanted]
+
+    surface = able()
+    surface.feature_level = 2
+    assert ask(surface, 0, feature_updates=both(3, 1))[0] == 95
+    assert ask(surface, 0, feature_updates=both(9, 2))[0] == 95
+    assert surface.commands == []
+    assert ask(surface, 0, feature_updates=both(3, 2)) == (0, None)
+    assert surface.commands == [FinalizeFeatures(feature_level=3)]
+
+
 def test_a_feature_that_is_named_twice_is_42() -> None:
     surface = able()
     updates = [{"feature": NAME, "max_version_level": 4, "upgrade_type": 1}] * 2

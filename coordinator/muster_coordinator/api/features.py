@@ -73,7 +73,7 @@ class Features:
         self._services = services
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """All features of the request or none: there is only one."""
+        """All features of the request or none: one of the two follows from the other."""
         code = self._services.cluster_code(context, Operation.ALTER)
         if code is not Code.NONE:
             reply({"error_code": code, "error_message": f"refused: {code.name}", "results": ()})
@@ -107,17 +107,32 @@ def _command(version: int, request: Value, image: ClusterImage | None) -> Finali
     twice = [name for name, times in Counter(one.feature for one in request.feature_updates).items() if times > 1]
     if twice:
         raise ApiError(Code.INVALID_REQUEST, f"feature {twice[0]} is named twice")
-    for one in request.feature_updates:
-        if one.feature != FEATURE:
-            raise ApiError(Code.INVALID_UPDATE_VERSION, f"there is no feature {one.feature}; there is {FEATURE}")
-    for one in request.feature_updates:
-        _judge(image.feature_level, one.max_version_level, _kind(version, one))
+    wanted = {one.feature: one for one in request.feature_updates}
+    for name in wanted:
+        if name not in (FEATURE, TRANSACTIONS):
+            raise ApiError(Code.INVALID_UPDATE_VERSION, f"there is no feature {name}; there is {FEATURE}")
+    level, command = image.feature_level, None
+    if FEATURE in wanted:
+        one = wanted[FEATURE]
+        _judge(level, one.max_version_level, _kind(version, one))
         command = FinalizeFeatures(feature_level=one.max_version_level)
         result = transition(image, command)[1]
         if result.error:
             raise ApiError(Code.INVALID_UPDATE_VERSION, result.message)
-        return command
-    return None
+        level = max(level, one.max_version_level)
+    if TRANSACTIONS in wanted:
+        _judge_transactions(level, wanted[TRANSACTIONS].max_version_level)
+    return command
+
+
+def _judge_transactions(level: int, wanted: int) -> None:
+    """As it is in force at our `level`, it may be asked for; nothing is done then."""
+    if level < MEMBERS_LEVEL:
+        why = f"{TRANSACTIONS} follows {FEATURE}, which is {level}: raise that to {MEMBERS_LEVEL}"
+        raise ApiError(Code.INVALID_UPDATE_VERSION, why)
+    if wanted != TRANSACTION_VERSION:
+        why = f"{TRANSACTIONS} is {TRANSACTION_VERSION} and cannot be {wanted}: it follows {FEATURE}, which never falls"
+        raise ApiError(Code.INVALID_UPDATE_VERSION, why)
 
 
 def _kind(version: int, update: Value) -> int:
