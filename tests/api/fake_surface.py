@@ -389,6 +389,9 @@ class FakeSurface:
         """Whether the image is shown to be current; may change it first, as a late replica's does."""
         self.hold_topic_question: Callable[[Callable[[bool], None]], None] | None = None
         """Gets what waits for an answer to such a question."""
+        self.elections_wanted: list[GroupNo] = []
+        self.on_election: Callable[[GroupNo], None] = lambda _: None
+        """What the leader makes of a wanted election; nothing, as when the message is lost."""
         self.producer = 4_000
         self.next_group = 1_000
         self.voters = tuple(self.brokers)
@@ -460,6 +463,10 @@ class FakeSurface:
         if group != CONTROLLER_GROUP:  # that one is in every Metadata answer, whatever is asked
             self.lookups.append("leadership")
         return self.leaders.get(group, Leadership(None, 0))
+
+    def elect_preferred(self, group: GroupNo) -> None:
+        self.elections_wanted.append(group)
+        self.on_election(group)
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         self.lookups.append("status")

@@ -129,7 +129,7 @@ REQUESTS: dict[int, dict[str, Any]] = {
         ]
     },
     Api.DESCRIBE_LOG_DIRS: {"topics": [{"topic": "orders", "partitions": [0]}]},
-    Api.ELECT_LEADERS: {"topic_partitions": [{"topic": "orders", "partitions": [2]}], "timeout_ms": 1_000},
+    Api.ELECT_LEADERS: {"topic_partitions": [{"topic": "orders", "partitions": [2]}], "timeout_ms": 0},
     Api.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": None},
     Api.ALTER_USER_SCRAM_CREDENTIALS: {
         "deletions": [],

@@ -131,7 +131,7 @@ ASKED: dict[int, Asked] = {
         {"topics": [{"name": NAME, "count": 5, "assignments": None}], "timeout_ms": 1_000}, late=41
     ),
     Api.ELECT_LEADERS: Asked(
-        {"topic_partitions": [{"topic": NAME, "partitions": [0]}], "timeout_ms": 1_000}, late=41, found=80
+        {"topic_partitions": [{"topic": NAME, "partitions": [0]}], "timeout_ms": 0}, late=41, found=80
     ),
     Api.DESCRIBE_TOPIC_PARTITIONS: Asked({"topics": [{"name": NAME}], "response_partition_limit": 100}, late=5),
     Api.ALTER_PARTITION_REASSIGNMENTS: Asked(

@@ -118,7 +118,7 @@ ASKED: dict[int, Asked] = {
     Api.INCREMENTAL_ALTER_CONFIGS: Asked(1, _alter, lambda answer: list(answer.responses)),
     Api.ELECT_LEADERS: Asked(
         2,
-        lambda numbers: {"topic_partitions": [{"topic": "orders", "partitions": numbers}], "timeout_ms": 1_000},
+        lambda numbers: {"topic_partitions": [{"topic": "orders", "partitions": numbers}], "timeout_ms": 0},
         lambda answer: [one for topic in answer.replica_election_results for one in topic.partition_result],
     ),
     Api.CREATE_PARTITIONS: Asked(

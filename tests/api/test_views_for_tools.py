@@ -1,10 +1,12 @@
 """DescribeLogDirs, DescribeQuorum, ElectLeaders, ListTransactions, DescribeClientQuotas: the truth or the proper no."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from muster_coordinator.api import limits
 from muster_coordinator.controller.image import OFFSETS_TOPIC
-from muster_coordinator.ids import BrokerId, member_no
+from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.wire.versions import Api
 
@@ -96,11 +98,15 @@ def test_before_the_cluster_is_formed_the_quorum_is_not_there_yet() -> None:
 
 
 def elect(
-    surface: FakeSurface, partitions: Any, version: int = 2, election: int = 0
+    surface: FakeSurface, partitions: Any, version: int = 2, election: int = 0, *, timeout_ms: int = 1_000
 ) -> dict[str, list[tuple[int, int]]]:
-    answer = KafkaClient(surface).ask(
-        Api.ELECT_LEADERS, version, election_type=election, topic_partitions=partitions, timeout_ms=1_000
-    )
+    client = KafkaClient(surface)
+    client.send(Api.ELECT_LEADERS, version, election_type=election, topic_partitions=partitions, timeout_ms=timeout_ms)
+    began_ms = surface.fake_loop.now_ms
+    while not (answers := client.receive()):
+        assert surface.fake_loop.now_ms - began_ms <= min(timeout_ms, limits.ELECTION_MS_MAX)
+        surface.fake_loop.run(1)
+    (answer,) = answers
     if version >= 1:
         assert code(answer.error_code) == 0
     return {
@@ -109,13 +115,66 @@ def elect(
     }
 
 
+def hands_over(surface: FakeSurface, after_ms: int = 30) -> None:
+    """Leaders do what they are asked for."""
+    preferred = {part.group: part.preferred for topic in surface.topics.values() for part in topic.partitions}
+
+    def elected(group: GroupNo) -> None:
+        now_ms = surface.fake_loop.now_ms
+        surface.fake_loop.call_at(now_ms + after_ms, lambda: surface.elect(group, preferred[group], 9))
+
+    surface.on_election = elected
+
+
+ASKED = [{"topic": "orders", "partitions": [0, 1, 9, -1]}, {"topic": "nope", "partitions": [0]}]
+
+
 @pytest.mark.parametrize("version", range(3))
-def test_an_election_is_not_needed_or_comes_by_itself(version: int) -> None:
+def test_an_election_is_not_needed_or_held(version: int) -> None:
     """The preferred leaders of the Raft groups 100 to 102 are 1, 2 and 0; the leaders are 0, 1 and 2."""
     surface = FakeSurface()
     surface.elect(100, 1, 4)
-    asked = [{"topic": "orders", "partitions": [0, 1, 9, -1]}, {"topic": "nope", "partitions": [0]}]
-    assert elect(surface, asked, version) == {"orders": [(0, 84), (1, 80), (9, 3), (-1, 3)], "nope": [(0, 3)]}
+    hands_over(surface)
+    assert elect(surface, ASKED, version) == {"orders": [(0, 84), (1, 0), (9, 3), (-1, 3)], "nope": [(0, 3)]}
+    assert surface.elections_wanted == [101]
+
+
+def test_a_leader_that_does_not_hand_over_is_asked_each_second_until_the_time_is_up() -> None:
+    surface = FakeSurface()
+    began_ms = surface.fake_loop.now_ms
+    assert elect(surface, ASKED[:1], timeout_ms=3_500)["orders"] == [(0, 80), (1, 80), (9, 3), (-1, 3)]
+    assert surface.fake_loop.now_ms - began_ms == 3_500
+    assert surface.elections_wanted == [100, 101] * 4
+
+    surface.elections_wanted.clear()
+    elect(surface, ASKED[:1], timeout_ms=2**31 - 1)
+    assert surface.fake_loop.now_ms - began_ms == 3_500 + limits.ELECTION_MS_MAX
+
+
+def test_some_are_elected_and_some_are_not() -> None:
+    surface = FakeSurface()
+    hands_over(surface)
+    elected = surface.on_election
+    surface.on_election = lambda group: elected(group) if group == 100 else None
+    assert elect(surface, ASKED[:1])["orders"] == [(0, 0), (1, 80), (9, 3), (-1, 3)]
+
+
+@pytest.mark.parametrize("why", ["away", "drains", "no leader", "level", "no time"])
+def test_where_nobody_could_take_over_nobody_is_asked(why: str) -> None:
+    surface = FakeSurface()
+    hands_over(surface)
+    match why:
+        case "away":
+            surface.dead = {BrokerId(2)}
+        case "drains":
+            surface.brokers[BrokerId(2)] = replace(surface.brokers[BrokerId(2)], draining=True)
+        case "no leader":
+            surface.leaders[101] = surface.leaders[101]._replace(leader=None)
+        case "level":
+            surface.feature_level = 2
+    asked = [{"topic": "orders", "partitions": [1]}]
+    assert elect(surface, asked, timeout_ms=0 if why == "no time" else 1_000) == {"orders": [(1, 80)]}
+    assert surface.elections_wanted == []
 
 
 def test_of_all_partitions_those_are_told_that_lack_the_leader_they_should_have() -> None:
@@ -126,6 +185,8 @@ def test_of_all_partitions_those_are_told_that_lack_the_leader_they_should_have(
     assert elect(surface, None) == {}
     surface.elect(101, 0, 6)
     assert elect(surface, None) == {"orders": [(1, 80)]}
+    hands_over(surface)
+    assert elect(surface, None) == {"orders": [(1, 0)]}
 
 
 def test_no_unclean_leader_is_ever_elected() -> None:

@@ -10,22 +10,22 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: racks are not looked at",
         "controller.placement",
-        "        return (pool.reluctance, in_rack[pool.rack], share, *min(left))\n",
-        "        return (pool.reluctance, 0, share, *min(left))\n",
+        "((pool.reluctance, in_rack.get(pool.rack, 0), pool.replicas / pool.size, pool.light[0]), at)",
+        "((pool.reluctance, 0, pool.replicas / pool.size, pool.light[0]), at)",
         PLACEMENT + "test_the_rack_comes_first_however_much_its_brokers_hold",
     ),
     one(
         "ADR 44: a full rack is as good as an empty one",
         "controller.placement",
-        "        return (pool.reluctance, in_rack[pool.rack], share, *min(left))\n",
-        "        return (pool.reluctance, in_rack[pool.rack], 0.0, *min(left))\n",
+        "((pool.reluctance, in_rack.get(pool.rack, 0), pool.replicas / pool.size, pool.light[0]), at)",
+        "((pool.reluctance, in_rack.get(pool.rack, 0), 0.0, pool.light[0]), at)",
         PLACEMENT + "test_racks_take_turns_so_that_no_two_of_their_brokers_are_left_behind",
     ),
     one(
         "ADR 44: what a broker holds does not count",
         "controller.placement",
-        "            (self.replicas[broker], self.leaders[broker], broker) for broker in pool.brokers if",
-        "            (0, self.leaders[broker], broker) for broker in pool.brokers if",
+        "setdefault((reluctance, rack), []).append((self.replicas[broker], self.leaders[broker], broker))",
+        "setdefault((reluctance, rack), []).append((0, self.leaders[broker], broker))",
         PLACEMENT + "test_new_brokers_get_the_replicas_until_they_hold_as_many",
     ),
     one(
@@ -59,8 +59,8 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: what was placed is not judged when it is applied",
         "controller.topics",
-        "    for brokers in placed:\n        require_replicas(cluster, brokers)\n",
-        "",
+        "    require_replicas(cluster, brokers)\n    return members_of(",
+        "    return members_of(",
         PLACEMENT + "test_a_broker_that_left_or_lost_its_folder_since_is_judged_when_the_command_is_applied",
     ),
     one(

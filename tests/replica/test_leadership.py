@@ -8,6 +8,7 @@ from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica import limits as replica_limits
+from muster_coordinator.replica.maintenance import preferred
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.sim.loop import Latency, World
@@ -154,6 +155,77 @@ def test_the_preferred_leader_takes_back_after_its_time_and_not_while_draining()
     assert cluster.submit(others_of(cluster, victim)[0], unmark).error == Code.NONE
     cluster.world.run_for(20_000)
     assert {p: cluster.leader_of(1 + p) for p in range(6)} == before
+
+
+NEVER_MS = 3_600_000
+
+
+def without_its_leaderships(partitions: int) -> tuple[SimCluster, int, dict[int, int | None]]:
+    """A replica that was away and is back, and who led before; by itself leadership would return after an hour."""
+    cluster = SimCluster(World(5), partitions=partitions, takeback_ms=NEVER_MS)
+    cluster.start()
+    cluster.world.run_for(3_000)
+    before = {p: cluster.leader_of(1 + p) for p in range(partitions)}
+    victim = before[0]
+    assert victim is not None
+    cluster.kill(victim)
+    for p in range(partitions):
+        cluster.wait_leader(1 + p)
+    cluster.restart(victim)
+    cluster.wait_ready()
+    cluster.world.run_for(3_000)
+    assert all(cluster.leader_of(1 + p) != victim for p in range(partitions))
+    return cluster, victim, before
+
+
+def test_a_wanted_election_moves_leadership_whichever_replica_is_asked() -> None:
+    """The leader itself, the one that is to lead, and a third."""
+    cluster, _, before = without_its_leaderships(60)
+    moved = [p for p, leader in before.items() if cluster.leader_of(1 + p) != leader]
+    assert len(moved) > preferred.ELECTIONS_AT_ONCE // 2
+    for p in moved:
+        cluster.nodes[p % 3].elect_preferred(GroupNo(1 + p))
+    cluster.world.run_for(1_000)
+    assert {p: cluster.leader_of(1 + p) for p in before} == before
+
+
+def test_a_wanted_election_waits_for_a_preferred_replica_that_is_fit_and_not_for_ever() -> None:
+    cluster, victim, before = without_its_leaderships(6)
+    other = others_of(cluster, victim)[0]
+
+    def drains(*, draining: bool) -> None:
+        mark = SetDraining(broker=BrokerId(victim), draining=draining)
+        assert cluster.submit(other, mark).error == Code.NONE
+        cluster.world.run_for(500)  # all replicas know it
+
+    drains(draining=True)
+    cluster.nodes[other].elect_preferred(GroupNo(1))
+    cluster.world.run_for(preferred.ELECTION_MS_MAX / 2)
+    assert cluster.leader_of(1) != victim
+    drains(draining=False)
+    cluster.world.run_for(1_000)
+    assert cluster.leader_of(1) == victim
+
+    late = next(p for p, leader in before.items() if p and leader == victim)
+    drains(draining=True)
+    cluster.nodes[other].elect_preferred(GroupNo(1 + late))
+    cluster.world.run_for(preferred.ELECTION_MS_MAX + 1_000)
+    drains(draining=False)
+    cluster.world.run_for(5_000)
+    assert cluster.leader_of(1 + late) != victim, "it was given up"
+
+
+def test_a_wanted_election_of_what_is_not_here_or_not_led_is_nothing() -> None:
+    cluster, victim, _ = without_its_leaderships(6)
+    other = others_of(cluster, victim)[0]
+    formed = cluster.nodes[victim].formed
+    assert formed is not None
+    formed.preferred.asked(GroupNo(999))
+    formed.preferred.asked(GroupNo(1))
+    cluster.nodes[other].elect_preferred(GroupNo(999))
+    cluster.world.run_for(1_000)
+    assert cluster.leader_of(1) != victim, "only its leader hands over"
+    assert formed.preferred._asked == {}
 
 
 def test_a_slow_replica_still_gets_the_new_partitions_that_are_meant_for_it() -> None:

@@ -26,6 +26,11 @@ PRODUCE_TIMEOUT_MS_MAX = 30_000
 """Longest wait of a Produce for its quorum, whatever its timeoutMs; the default of clients is 30 s."""
 ADMIN_TIMEOUT_MS_MAX = 60_000
 """Longest wait of an administrator's change, whatever its timeoutMs."""
+ELECTION_MS_MAX = 15_000
+"""Longest wait of an ElectLeaders, whatever its timeoutMs: longer than the leader waits for the preferred replica."""
+ELECTION_LOOK_MS = 20
+ELECTION_ASK_MS = 1_000
+"""A wanted election is asked for again after this time: the message may be lost, the leader another one by then."""
 CONFIG_RETRIES_MAX = 3
 """How often a config change is computed anew after it lost a race against another one."""
 DESCRIBED_PARTITIONS_MAX = 2_000

@@ -250,6 +250,8 @@ class FormedNode:
                 self.verifications.result(peer, payload)
             case Kind.WEIGHTS:
                 self.weights.received(peer, payload)
+            case Kind.ELECT:
+                self.preferred.asked(payloads.decode_elect(payload))
             case _:
                 self.installs.received(peer, kind, payload)
 

@@ -20,6 +20,7 @@ from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, TxnOffsetCommit, refusal
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.redis_streams.server import NoServer, StreamServer
 from muster_coordinator.replica import limits
@@ -225,6 +226,15 @@ class Node:
 
     def leadership(self, group: GroupNo) -> Leadership:
         return self.host.leaders.of(group)
+
+    def elect_preferred(self, group: GroupNo) -> None:
+        leader = self.host.leaders.of(group).leader
+        if self.formed is None or leader is None:
+            return
+        if leader == self.broker:
+            self.formed.preferred.asked(group)
+        else:
+            self._net.send(leader, channels.CONTROL, payloads.encode_elect(group))
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         held, formed = self.host.groups.get(group), self.formed

@@ -253,7 +253,16 @@ DECODERS = {
     Kind.VERIFY: transaction_payloads.decode_verify,
     Kind.VERIFY_RESULT: transaction_payloads.decode_verify_result,
     Kind.WEIGHTS: decode_weights,
+    Kind.ELECT: payloads.decode_elect,
 }
+
+
+def test_a_wanted_election_is_its_group() -> None:
+    payload = payloads.encode_elect(GroupNo(2**32 - 1))
+    assert (payloads.kind_of(payload), payloads.decode_elect(payload)) == (Kind.ELECT, 2**32 - 1)
+    assert payload == b"\x01\x14\xff\xff\xff\xff"
+    with pytest.raises(WireError):
+        payloads.decode_elect(payload[:-1])
 
 
 def test_every_kind_has_a_decoder() -> None:

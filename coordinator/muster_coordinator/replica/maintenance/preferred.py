@@ -5,8 +5,9 @@ leader of a partition's group is what the controller's image says (`Partition.pr
 and of all before there is an image, it is `voters[group mod n]`. In a new cluster it campaigns as soon as every voter
 is known to be formed, so that leaders are spread evenly and each group needs only one term; likewise in the groups of a
 new topic. Later, another leader transfers leadership to the preferred replica when that has been linked, not draining,
-caught up and with room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. What it does not do: move
-leadership by load.
+caught up and with room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. If a client asks for it
+(ElectLeaders), it need not have been so for a while, and more go at a time. What it does not do: move leadership by
+load.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,11 @@ from muster_coordinator.replica.settings import NodeSettings
 
 LOOK_MS = 1_000
 TAKEBACKS_AT_ONCE = 2
+ELECTIONS_AT_ONCE = 20
+"""Transfers that clients have asked for: each is done within some round trips, and nobody is served meanwhile."""
+ELECTION_LOOK_MS = 50
+ELECTION_MS_MAX = 10_000
+"""So long a wanted election waits for its preferred replica to be fit."""
 BORN_RETRY_MS = 50
 BORN_TRIES_MAX = 20
 """All tries together take one election timeout; after them the group elects a leader like any other."""
@@ -69,6 +75,8 @@ class Preferred:
         """Of `_topics`."""
         self._since: dict[GroupNo, int] = {}
         """Led groups with another preferred leader -> since when that has been fit, as checked every `LOOK_MS`."""
+        self._asked: dict[GroupNo, int] = {}
+        """Groups whose preferred replica is to lead now -> until when that is tried; in the order of asking."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
@@ -122,6 +130,28 @@ class Preferred:
                 break
             if now_ms - since_ms >= self._settings.takeback_ms:
                 moving += self._host.groups[number].transfer(self.of(self._host.groups[number]))
+
+    def asked(self, number: GroupNo) -> None:
+        """A client asks that the preferred replica leads. Nothing is answered: who asks sees who leads."""
+        if number in self._host.groups:
+            idle = not self._asked
+            self._asked[number] = self._loop.monotonic_ms() + ELECTION_MS_MAX
+            if idle:
+                self._elect()
+
+    def _elect(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        moving = sum(self._host.groups[number].transferring for number in self._host.heartbeats.led())
+        for number, until_ms in list(self._asked.items()):
+            if moving >= ELECTIONS_AT_ONCE:
+                break
+            group = self._host.groups.get(number)
+            if group is None or not group.leads or now_ms >= until_ms or self.of(group) == self._host.broker:
+                del self._asked[number]
+            elif not group.transferring and self.fit(group, self.of(group)):
+                moving += group.transfer(self.of(group))
+        if self._asked:
+            self._loop.call_at(now_ms + ELECTION_LOOK_MS, self._elect)
 
     def fit(self, group: RaftGroup, target: BrokerId) -> bool:
         """May leadership of a group that this replica leads go to `target`: is it linked, not draining, caught up, and

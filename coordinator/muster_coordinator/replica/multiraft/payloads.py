@@ -44,7 +44,9 @@ class Kind(IntEnum):
     VERIFY = 17
     VERIFY_RESULT = 18
     WEIGHTS = 19
-    """Sent from `MEMBERS_LEVEL` on only, which no replica of an older release has come to (ADR 81)."""
+    """This and those after it are sent from `MEMBERS_LEVEL` on only, which no replica of an older release has come to
+    (ADR 81)."""
+    ELECT = 20
 
 
 _HEAD = struct.Struct(">BB")
@@ -66,6 +68,18 @@ _RESULT = struct.Struct(">Q")
 assert HEAD_BYTES + _HEARTBEAT.size + limits.HEARTBEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= PEER_FRAME_BYTES_MAX
 assert HEAD_BYTES + _ACK.size + limits.HEARTBEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= PEER_FRAME_BYTES_MAX
 assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= PEER_FRAME_BYTES_MAX
+
+
+def encode_elect(group: GroupNo) -> bytes:
+    """To the group's leader: a client asks that its preferred replica leads it."""
+    return HEADS[Kind.ELECT] + _GROUP.pack(group)
+
+
+def decode_elect(payload: bytes) -> GroupNo:
+    """Raises `WireError`."""
+    if len(payload) < HEAD_BYTES + _GROUP.size:
+        raise WireError("a wanted election is cut short")
+    return GroupNo(_GROUP.unpack_from(payload, HEAD_BYTES)[0])
 
 
 def kind_of(payload: bytes) -> Kind:

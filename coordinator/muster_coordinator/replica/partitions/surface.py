@@ -173,6 +173,10 @@ class Surface(Protocol):
         poll for topics which do not exist."""
 
     def leadership(self, group: GroupNo) -> Leadership: ...
+    def elect_preferred(self, group: GroupNo) -> None:
+        """Ask the group's leader to hand over to its preferred replica, when that is fit. Nothing is answered, and the
+        message may be lost: `leadership` shows what became of it. Only from `MEMBERS_LEVEL` on."""
+
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         """A Raft group as seen from here; None without a voter of it here."""
 
