@@ -151,7 +151,8 @@ def test_configs_describe_and_alter(server: Server) -> None:
 
 
 def test_reassign_partitions_executes_verifies_and_lists(server: Server, tmp_path: Path) -> None:
-    """The replicas of a partition in another order, which is no move, and what cannot be had."""
+    """The replicas of a partition in another order, which is no move: the first leads when that is asked for. And what
+    cannot be had."""
     name = server.create(server.unique("reassign"), 1)
     brokers = server.brokers()
     plan = tmp_path / "plan.json"
@@ -163,12 +164,21 @@ def test_reassign_partitions_executes_verifies_and_lists(server: Server, tmp_pat
     def reassign(mode: str, **more: bool) -> str:
         return tool(server, kafka_tools.REASSIGN, mode, "--reassignment-json-file", str(plan), **more)
 
-    wanted(brokers[::-1])
+    def described() -> str:
+        return tool(server, kafka_tools.TOPICS, "--describe", "--topic", name)
+
+    leader = int(re.findall(r"Leader: (\d+)", described())[0])
+    order = [*(broker for broker in brokers if broker != leader), leader]
+    wanted(order)
     assert "Successfully started partition reassignment" in reassign("--execute")
     wait_until("it is complete", lambda: f"Reassignment of partition {name}-0 is completed" in reassign("--verify"), 30)
-    shown = tool(server, kafka_tools.TOPICS, "--describe", "--topic", name)
-    assert f"Replicas: {','.join(map(str, brokers[::-1]))}" in shown
+    assert f"Replicas: {','.join(map(str, order))}" in described()
     assert "No partition reassignments found" in tool(server, kafka_tools.REASSIGN, "--list")
+    of_one = ("--topic", name, "--partition", "0")
+    elected = tool(server, kafka_tools.ELECTION, "--election-type", "PREFERRED", *of_one).strip()
+    held, not_needed = "Successfully completed leader election (PREFERRED)", "Valid replica already elected"
+    assert elected == f"{not_needed if order[0] == leader else held} for partitions {name}-0"
+    assert f"Leader: {order[0]}\t" in described()
     wanted([*brokers[1:], 99])
     assert "Unknown broker id 99" in reassign("--execute", fails=True)
     server.delete(name)
