@@ -64,6 +64,7 @@ class Families:
         self.members = {
             family: Member(
                 family, bootstrap=cluster.bootstrap, group=f"{topic}-{family}", topics=[topic], session_ms=SESSION_MS,
+                poll_ms=2 * SESSION_MS,
                 **made(family),
             )
             for family in FAMILIES
