@@ -1,5 +1,6 @@
 """Where leaders are: hand-over, drain marks, take-back, stuck disks, stalls, one-sided losses."""
 
+import pytest
 from muster_coordinator.controller.commands import CreateTopic, SetDraining
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat, JoinGroup, JoinGroupAnswer, Protocol, SyncGroup
@@ -186,6 +187,23 @@ def test_a_wanted_election_moves_leadership_whichever_replica_is_asked() -> None
     for p in moved:
         cluster.nodes[p % 3].elect_preferred(GroupNo(1 + p))
     cluster.world.run_for(1_000)
+    assert {p: cluster.leader_of(1 + p) for p in before} == before
+
+
+def test_of_many_wanted_elections_a_leader_holds_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody serves a group while it changes hands."""
+    monkeypatch.setattr(preferred, "ELECTIONS_AT_ONCE", 2)
+    cluster, victim, before = without_its_leaderships(60)
+    moved = [p for p, leader in before.items() if leader == victim]
+    for p in moved:
+        cluster.nodes[victim].elect_preferred(GroupNo(1 + p))
+    most = 0
+    for _ in range(10_000):
+        cluster.world.step()
+        for node in cluster.nodes.values():
+            most = max(most, sum(group.transferring for group in node.host.groups.values()))
+    cluster.world.run_for(2_000)
+    assert most == 2
     assert {p: cluster.leader_of(1 + p) for p in before} == before
 
 

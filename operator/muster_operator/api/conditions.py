@@ -97,7 +97,10 @@ class Reason(Word):
     QUORUM_LOST = "QuorumLost", "At least one Raft group has no caught-up majority."
     QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
     VOTERS_SPREAD = "VotersSpread", "No node has the majority of any Raft group's voters."
-    TOO_FEW_COORDINATORS = "TooFewCoordinators", "With fewer than three coordinators none can be away."
+    TOO_FEW_COORDINATORS = (
+        "TooFewCoordinators",
+        "There are fewer than three coordinators, or voters of the cluster's own Raft groups: none can be away.",
+    )
     VOTERS_ON_ONE_NODE = (
         "VotersOnOneNode",
         "Some Raft groups have the majority of their voters on one node; the message names it and the coordinators.",

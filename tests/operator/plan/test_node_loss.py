@@ -20,13 +20,16 @@ def on_nodes(world: ClusterWorld, *nodes: str | None) -> ClusterWorld:
     return replace(world, statefulset=replace(world.statefulset, pods=pods))
 
 
-def with_voters(world: ClusterWorld, voters: Mapping[int, tuple[int, ...]]) -> ClusterWorld:
-    """Raft group -> the brokers that vote."""
+def with_voters(world: ClusterWorld, voters: Mapping[int, tuple[int, ...]], topic: str | None = None) -> ClusterWorld:
+    """Raft group -> the brokers that vote. `topic`: of these groups, another than they have."""
     replicas = {
         name: replace(
             view,
             groups=tuple(
-                replace(group, voters=voters.get(group.group, group.voters), bindings={}) for group in view.groups
+                replace(group, voters=voters[group.group], bindings={}, topic=topic or group.topic)
+                if group.group in voters
+                else group
+                for group in view.groups
             ),
         )
         for name, view in world.replicas.items()
@@ -70,8 +73,23 @@ def test_it_is_judged_by_the_voters_of_each_group_and_not_by_the_number_of_coord
     assert told(with_voters(world, dict.fromkeys(range(10), (0, 1, 2, 3, 4))))[0] == "True"
     status, _, message = told(with_voters(world, dict.fromkeys(range(10), (0, 2, 3)) | {1: (0, 1, 3)}))
     assert (status, message.split(":")[0]) == ("False", "c-0 and c-1 are on node a")
-    alone = dict.fromkeys(range(10), (0, 2, 3)) | {1: (0,)}
-    assert told(with_voters(world, alone))[0] == "True", "a partition without replicas survives nowhere"
+
+
+def test_a_users_partition_with_one_replica_survives_nowhere_and_the_clusters_own_must() -> None:
+    """As after a growth from one coordinator to three, until the replication factor is raised."""
+    world = on_nodes(fresh().world(), "a", "b", "c")
+    assert told(with_voters(world, {1: (0,)}))[:2] == ("False", "TooFewCoordinators")
+    assert told(with_voters(world, {0: (0,)}))[:2] == ("False", "TooFewCoordinators")
+    assert told(with_voters(world, {1: (0,)}, topic="orders"))[0] == "True"
+
+
+def test_a_coordinator_that_does_not_answer_is_on_its_node_all_the_same() -> None:
+    model = fresh()
+    for raft in model.rafts:
+        model.elect(raft.number, 1)
+    model.silent = {0}
+    assert told(on_nodes(model.world(), "a", "a", "b"))[:2] == ("False", "VotersOnOneNode")
+    assert told(on_nodes(model.world(), "a", "b", "c"))[0] == "True"
 
 
 def test_a_pod_that_is_being_stopped_is_on_no_node() -> None:
