@@ -59,7 +59,9 @@ def test_an_aiokafka_producer_makes_its_topic(cluster: MusterCluster) -> None:
 
 def test_an_aiokafka_consumer_makes_its_topic_and_is_assigned_it(cluster: MusterCluster) -> None:
     async def assigned() -> int:
-        consumer = AIOKafkaConsumer("made-by-a-consumer", bootstrap_servers=cluster.bootstrap, group_id="a")
+        consumer = AIOKafkaConsumer(
+            "made-by-a-consumer", bootstrap_servers=cluster.bootstrap, group_id="a", enable_auto_commit=False
+        )
         await consumer.start()
         try:
             async with asyncio.timeout(20):
