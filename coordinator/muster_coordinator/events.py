@@ -307,6 +307,15 @@ COPY_WAITS = EventKind(
     "The partition is moved to this replica, or this replica lacks much of it, and what is to come would leave too "
     "little of the disk. Who has it keeps it, and serves; it goes on by itself when there is room.",
 )
+MOVE_CANCELLED = EventKind(
+    "move cancelled",
+    Room.SNAPSHOTS,
+    Level.WARNING,
+    ("raft_group", "partition", "voters", "reason"),
+    "The partition was on its way to this replica, whose disk had no room for it for "
+    "`muster.reassignment.room.timeout.ms`. Those who had it before keep it.",
+    rare=True,
+)
 COPY_GOES_ON = EventKind(
     "copy goes on",
     Room.SNAPSHOTS,
@@ -548,6 +557,7 @@ KINDS = (
     INSTALLED,
     INSTALL_FAILED,
     COPY_WAITS,
+    MOVE_CANCELLED,
     COPY_GOES_ON,
     DISK_LOW,
     DISK_FULL,

@@ -68,6 +68,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         segment_flush_bytes=settings.segment_flush_bytes,
         takeback_ms=settings.takeback_ms,
         moves_at_once=settings.moves_at_once,
+        room_timeout_ms=settings.room_timeout_ms,
         balancer_quiet_ms=settings.balancer_quiet_ms,
         balancer_difference_percent=settings.balancer_difference_percent,
         balancer_difference_min_bytes=settings.balancer_difference_min_bytes,

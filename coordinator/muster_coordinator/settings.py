@@ -437,6 +437,13 @@ class Settings(
         "2",
         "Partitions of the whole cluster whose replicas are moved at a time; each is copied whole.",
     )
+    room_timeout_ms: int = setting(
+        "muster.reassignment.room.timeout.ms",
+        integer(-1),
+        "60000",
+        "For how long a move may wait for room on the disk of the broker that is to get the replica before it is "
+        "cancelled; -1: as long as it takes.",
+    )
     balancer_quiet_ms: int = setting(
         "muster.balancer.quiet.ms",
         integer(-1),

@@ -390,6 +390,8 @@ class FakeSurface:
         self.hold_topic_question: Callable[[Callable[[bool], None]], None] | None = None
         """Gets what waits for an answer to such a question."""
         self.elections_wanted: list[GroupNo] = []
+        self.without_room: dict[tuple[GroupNo, BrokerId], str] = {}
+        """Copies that would get no room, and why."""
         self.on_election: Callable[[GroupNo], None] = lambda _: None
         """What the leader makes of a wanted election; nothing, as when the message is lost."""
         self.producer = 4_000
@@ -467,6 +469,9 @@ class FakeSurface:
     def elect_preferred(self, group: GroupNo) -> None:
         self.elections_wanted.append(group)
         self.on_election(group)
+
+    def lack_of_room(self, group: GroupNo, broker: BrokerId) -> str:
+        return self.without_room.get((group, broker), "")
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         self.lookups.append("status")

@@ -124,6 +124,19 @@ def test_an_empty_list_is_no_cancellation() -> None:
     assert surface.topics["orders"].partitions[0].voters == (3, 4, 5)
 
 
+def test_a_broker_without_room_for_it_is_39_unless_it_has_it_already() -> None:
+    surface = six()
+    group = surface.topics["orders"].partitions[0].group
+    surface.without_room = {(group, BrokerId(broker)): f"no room on {broker}" for broker in (0, 4)}
+    assert refusal(surface, (0, 1, 4)) == (39, "no room on 4")
+    assert codes(alter(surface, ("orders", 0, (0, 1, 3)))) == {("orders", 0): 0}, "it stays on 0"
+    assert codes(alter(surface, ("orders", 0, (5, 0, 1)), ("orders", 1, (0, 1, 4)))) == {
+        ("orders", 0): 0,
+        ("orders", 1): 0,
+    }, "of another partition nothing is known"
+    assert codes(alter(surface, ("orders", 0, None))) == {("orders", 0): 0}
+
+
 def test_a_broker_that_waits_for_a_folder_is_39() -> None:
     surface = six()
     surface.brokers[BrokerId(3)] = replace(surface.brokers[BrokerId(3)], replica_uuid=EMPTY_ID, binding=1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.controller import balancing
-from muster_coordinator.controller.balancing import STUCK_MAX, Plan, plan, preferring, voters_without
+from muster_coordinator.controller.balancing import AVOIDED, STUCK_MAX, Plan, plan, preferring, voters_without
 from muster_coordinator.controller.commands import (
     CompleteMove,
     DecommissionBroker,
@@ -281,6 +281,29 @@ def test_what_cannot_leave_is_told_a_few_times() -> None:
     assert all(2 in partition.voters for partition in partitions_of(carried_out(image, planned)))
     assert len(planned.stuck) == STUCK_MAX
     assert planned.stuck[0] == "t-0 stays on broker 2: every broker that can be reached has it"
+
+
+@given(clusters(), st.data())
+def test_what_is_avoided_is_copied_nowhere_by_any_kind_of_move(image: ClusterImage, data: st.DataObject) -> None:
+    every = [(partition.group, broker) for partition in partitions_of(image) for broker in image.brokers]
+    avoided = data.draw(st.sets(st.sampled_from(every))) if every else set()
+    planned = plan(image, image.brokers, EVERYTHING, avoided=avoided)
+    after = carried_out(image, planned)
+    for before, partition in zip(partitions_of(image), partitions_of(after), strict=True):
+        came = set(partition.voters) - set(before.voters)
+        assert not {(partition.group, broker) for broker in came} & avoided
+    alone = plan(image, image.brokers, EVERYTHING, avoided=every)
+    assert not any(move.copies for move in alone.moves)
+
+
+def test_who_has_no_room_for_what_is_to_leave_is_passed_over_and_told() -> None:
+    image = image_of(["a", "b", "c"], [(0,), (0,)], departing=[0])
+    first, second = (partition.group for partition in partitions_of(image))
+    planned = plan(image, image.brokers, EVERYTHING, avoided=[(first, BrokerId(1))])
+    assert {move.partition: move.voters for move in planned.moves} == {0: ids(2), 1: ids(1)}
+    every = [(group, BrokerId(broker)) for group in (first, second) for broker in (1, 2)]
+    [told, _] = plan(image, image.brokers, EVERYTHING, avoided=every).stuck
+    assert told == f"t-0 stays on broker 0: {AVOIDED}"
 
 
 def test_what_has_no_majority_stays_and_says_so_and_holds_up_nothing() -> None:

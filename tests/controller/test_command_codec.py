@@ -165,4 +165,4 @@ def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == [*range(1, 21), *range(24, 31)]
+    assert sorted(codec._DECODERS) == [*range(1, 21), *range(24, 31), 32]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.controller.commands import (
     AddPartitions,
+    CancelMove,
     CompleteMove,
     CreateTopic,
     DeleteTopic,
@@ -89,6 +90,35 @@ def test_a_move_is_cancelled_by_one_back_to_where_it_began() -> None:
     log.apply(complete(0, 1, 2))
     assert partition(log).move == Move(ids(0, 1, 2))
     assert "not being moved" in refused(log, move(), Code.NO_REASSIGNMENT_IN_PROGRESS)
+
+
+def cancel(*brokers: int) -> CancelMove:
+    return CancelMove(topic_id=ID, partition=0, voters=ids(*brokers))
+
+
+def test_only_the_move_that_is_named_is_cancelled() -> None:
+    """Whoever cancels one has seen it a while ago: what somebody wants since then stays."""
+    log = grown()
+    before = log.cluster
+    assert log.apply(cancel(3, 4, 5)).error == Code.NONE
+    assert log.apply(cancel(0, 1, 2)).error == Code.NONE
+    assert log.cluster.topics is before.topics, "there is none"
+    log.apply(move(3, 4, 5))
+    log.apply(move(1, 2, 3))
+    assert log.apply(cancel(3, 4, 5)).error == Code.NONE
+    assert partition(log).voters == ids(1, 2, 3), "another one is wanted"
+    assert log.apply(cancel(1, 2, 3)).error == Code.NONE
+    assert partition(log).move == Move(ids(0, 1, 2), ids(0, 1, 2), ids(3, 4, 5))
+    assert log.apply(cancel(0, 1, 2)).error == Code.NONE, "on its way back it stays so"
+    assert partition(log).move == Move(ids(0, 1, 2), ids(0, 1, 2), ids(3, 4, 5))
+    log.apply(complete(0, 1, 2))
+    assert partition(log).move == Move(ids(0, 1, 2))
+    log.apply(move(3, 4, 5))
+    log.apply(complete(3, 4, 5))
+    log.apply(cancel(3, 4, 5))
+    assert partition(log).move == Move(ids(3, 4, 5)), "it came too late"
+    refused(log, CancelMove(topic_id=topic_id(2), partition=0, voters=ids(0)), Code.UNKNOWN_TOPIC_ID)
+    refused(log, CancelMove(topic_id=ID, partition=2, voters=ids(0)), Code.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def test_the_same_brokers_in_another_order_are_no_move() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from muster_coordinator.controller.balancing import plan, voters_resized
 from muster_coordinator.controller.commands import (
     AddPartitions,
+    CancelMove,
     Command,
     CompleteMove,
     DecommissionBroker,
@@ -68,6 +69,46 @@ def carry_out(log: Log, *, most: int = EVERYTHING, complete: bool = True) -> Non
 
 def sizes(log: Log) -> dict[str, list[int]]:
     return {name: [len(place.voters) for place in topic.partitions] for name, topic in log.cluster.topics.items()}
+
+
+def test_a_move_that_is_cancelled_for_want_of_room_ends_no_wish() -> None:
+    """Unlike one that a person takes back: it is asked for again, and may go elsewhere."""
+    log = of_one(factor(3))
+    carry_out(log, complete=False)
+    topic = log.cluster.topics["t"]
+    was = topic.partitions[0].voters
+    assert wishes(log)["t"] == 0, "all are on their way"
+    log.apply(CancelMove(topic_id=topic.topic_id, partition=0, voters=was))
+    assert wishes(log)["t"] == 3
+    log.apply(CancelMove(topic_id=topic.topic_id, partition=1, voters=topic.partitions[1].voters))
+    assert wishes(log)["t"] == 3
+    assert sizes(log)["t"] == [1, 1]
+    carry_out(log, complete=False)
+    assert log.cluster.topics["t"] == topic
+    log.apply(CancelMove(topic_id=topic.topic_id, partition=0, voters=was))
+    lacked = (topic.partitions[0].group, was[1])
+    image = log.cluster
+    [again] = [
+        one.voters
+        for one in plan(image, image.brokers, EVERYTHING, level=False, avoided=[lacked]).moves
+        if (one.topic, one.partition) == ("t", 0)
+    ]
+    assert len(again) == 3
+    assert was[1] not in again
+    log.apply(MovePartition(topic_id=topic.topic_id, partition=0, voters=again))
+    log.apply(MovePartition(topic_id=topic.topic_id, partition=0, voters=()))
+    assert wishes(log)["t"] == 0, "a person took it back"
+
+
+def test_of_partitions_that_differ_a_cancelled_move_makes_no_wish() -> None:
+    log = of_one()
+    topic = log.cluster.topics["t"]
+    log.apply(MovePartition(topic_id=topic.topic_id, partition=0, voters=ids(0, 1, 2)))
+    log.apply(CancelMove(topic_id=topic.topic_id, partition=0, voters=ids(0, 1, 2)))
+    assert (wishes(log)["t"], sizes(log)["t"]) == (0, [1, 1]), "the other one has another number"
+    log.apply(MovePartition(topic_id=topic.topic_id, partition=0, voters=ids(1)))
+    log.apply(CancelMove(topic_id=topic.topic_id, partition=0, voters=ids(1)))
+    assert (wishes(log)["t"], sizes(log)["t"]) == (0, [1, 1]), "it has the number that it was to have"
 
 
 def test_one_replica_of_everything_becomes_three_and_five_by_one_command_each() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from muster_coordinator.controller.balancing import Plan, PlannedMove, Planner, plan
 from muster_coordinator.controller.exchanges import COST_MAX, Piece, Terms, best_exchange
 from muster_coordinator.controller.image import ClusterImage, Move
-from muster_coordinator.controller.weighing import RATE_DIFFERENCE_MIN, Verdict, Weight, Weights
+from muster_coordinator.controller.weighing import RATE_DIFFERENCE_MIN, Verdict, Weight, Weights, too_large
 from muster_coordinator.ids import BrokerId, GroupNo
 
 from tests.controller.test_balancing import (
@@ -224,6 +224,30 @@ def test_racks_decide_who_may_exchange() -> None:
         image = carried_out(image, Plan(exchange))
         assert all(racks_of(image, partition.voters) == 3 for partition in partitions_of(image))
     assert set(held_bytes(image, weights).values()) == {110}
+
+
+def test_what_is_avoided_is_not_exchanged() -> None:
+    image = image_of(["", ""], [(0,), (0,), (1,), (1,)])
+    weights = weights_of(image, [100, 90, 10, 10])
+    groups = [partition.group for partition in partitions_of(image)]
+
+    def first(*avoided: tuple[int, int]) -> list[tuple[PlannedMove, ...]]:
+        copies = [(groups[at], BrokerId(broker)) for at, broker in avoided]
+        return list(Planner(image, image.brokers, weights=weights, avoided=copies).exchanges())
+
+    assert len(first()) == 1
+    assert {move.partition for move in first((0, 1))[0]} & {0, 1} == {1}
+    assert first((0, 1), (1, 1)) == []
+
+
+def test_what_is_too_large_for_whom() -> None:
+    image = image_of(["", "", ""], [(0,), (0,), (1,)])
+    groups = [partition.group for partition in partitions_of(image)]
+    rooms = {BrokerId(0): ROOM, BrokerId(1): 99, BrokerId(2): 100}
+    weights = weights_of(image, [101, 100, None])._replace(room_bytes=rooms)
+    assert too_large(weights) == {(groups[0], 1), (groups[1], 1), (groups[0], 2)}
+    assert too_large(weights._replace(room_bytes={})) == set(), "nobody has said it"
+    assert too_large(weights._replace(partitions={})) == set()
 
 
 def test_no_broker_is_given_what_it_has_no_room_for_or_whose_room_is_not_known() -> None:

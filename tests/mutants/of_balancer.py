@@ -13,8 +13,8 @@ BALANCER_MUTANTS = (
     one(
         "ADR 47: a partition on its way is levelled with",
         "controller.balancing",
-        "        if place.busy or taker in voters:\n",
-        "        if taker in voters:\n",
+        "        if place.busy or taker in voters",
+        "        if taker in voters",
         "controller.test_balancing.test_a_partition_on_its_way_is_left_alone_unless_it_is_on_its_way_to_one_that_is_to_leave",
     ),
     one(
@@ -30,6 +30,20 @@ BALANCER_MUTANTS = (
         " and not broker.departing and broker.broker in takers\n",
         " and not broker.departing\n",
         "controller.test_balancing.test_who_is_away_gets_nothing_of_who_is_to_leave",
+    ),
+    one(
+        "ADR 47: what was cancelled is tried again at once",
+        "replica.maintenance.balancer",
+        "        return self._too_large | self._cancelled.keys()\n",
+        "        return self._too_large\n",
+        "replica.test_balancer.test_what_was_cancelled_is_not_tried_again_for_a_while",
+    ),
+    one(
+        "ADR 47: a broker gets what it has no room for",
+        "replica.maintenance.balancer",
+        "        return self._too_large | self._cancelled.keys()\n",
+        "        return frozenset(self._cancelled)\n",
+        "replica.test_balancer.test_a_broker_gets_nothing_that_is_larger_than_the_room_that_it_has",
     ),
     one(
         "ADR 47: what nobody could move takes the place of what could",

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from muster_coordinator.controller.commands import (
+    CancelMove,
     CreateTopic,
     DecommissionBroker,
     MovePartition,
@@ -12,6 +13,7 @@ from muster_coordinator.controller.commands import (
     SetDraining,
 )
 from muster_coordinator.controller.image import ClusterImage, Partition
+from muster_coordinator.controller.weighing import Weight, Weights
 from muster_coordinator.errors import Code
 from muster_coordinator.events import (
     BALANCER_MOVE,
@@ -21,7 +23,7 @@ from muster_coordinator.events import (
     MOVE_COMPLETE,
 )
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica.maintenance.balancer import Balancer, State
+from muster_coordinator.replica.maintenance.balancer import AVOIDED_MS, Balancer, State
 
 from tests.replica.cluster import SimCluster
 from tests.replica.serving_cluster import formed
@@ -334,3 +336,42 @@ def test_a_low_disk_gets_nothing() -> None:
     assert planned
     assert not any(7 in move.voters for move in planned)
     assert GroupNo(0) in leader.host.groups
+
+
+def test_what_was_cancelled_is_not_tried_again_for_a_while() -> None:
+    """Whoever cancelled it: a target without room, or a person."""
+    cluster = cluster_with_orders(quiet_ms=20_000)
+    cluster.kill(7)  # else the move would be complete before it is cancelled
+    voters = orders(cluster)[0].voters
+    to = (*voters[:2], BrokerId(7))
+    cluster.submit(0, MovePartition(topic_id=ORDERS, partition=0, voters=to))
+    cluster.world.run_for(2_000)
+    assert orders(cluster)[0].moves
+    assert cluster.submit(0, CancelMove(topic_id=ORDERS, partition=0, voters=to)).error == Code.NONE
+    cluster.world.run_until("it is back", lambda: not orders(cluster)[0].moves, 30_000)
+    assert orders(cluster)[0].voters == voters
+    cluster.restart(7)
+    cluster.wait_ready()
+    for _ in range(50):
+        cluster.world.run_for(AVOIDED_MS // 75)
+        assert 7 not in orders(cluster)[0].voters
+    assert level(cluster), "others go there"
+    assert held(cluster)[7] > 0
+    status = balancer(cluster).status
+    assert status.state is State.LEVEL
+    assert re.fullmatch(r"1 copies were cancelled, and are not tried again for \d+ s", status.reason), status
+    cluster.world.run_for(AVOIDED_MS // 2)
+    assert balancer(cluster).status == (State.LEVEL, "", 0)
+
+
+def test_a_broker_gets_nothing_that_is_larger_than_the_room_that_it_has() -> None:
+    cluster = cluster_with_orders(quiet_ms=60_000)
+    leader = cluster.nodes[cluster.wait_leader(CONTROLLER_GROUP)]
+    large = orders(cluster)[0].group
+    sizes = {partition.group: Weight(1_000 if partition.group == large else 1) for partition in orders(cluster)}
+    known = Weights(sizes, dict.fromkeys(image_of(cluster).brokers, 2_000) | {BrokerId(7): 999}, -1, 1)
+    assert leader.formed is not None
+    leader.formed.balancer.weights = lambda: known
+    cluster.world.run_until("level", lambda: level(cluster), 300_000)
+    assert held(cluster)[7] > 0
+    assert 7 not in orders(cluster)[0].voters

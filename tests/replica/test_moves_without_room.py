@@ -1,12 +1,15 @@
 """A partition is moved to a broker whose disk has no room for it: the move waits, everybody who has it keeps it and
-serves, it is told once, and room, or another wish, is all it takes (ADR 46)."""
+serves, it is told once, and room, or another wish, is all it takes (ADR 46). If there is no room for long, it is
+cancelled, and leaves nothing behind."""
 
 from collections.abc import Mapping
 
 import pytest
-from muster_coordinator.events import COPY_GOES_ON, COPY_WAITS, Event
+from muster_coordinator.events import COPY_GOES_ON, COPY_WAITS, MOVE_CANCELLED, Event
+from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import MIB
 from muster_coordinator.replica import limits
+from muster_coordinator.replica.maintenance.full_targets import NEVER_MS, moves_to
 from muster_coordinator.replica.snapshots.install import GIVEN_UP
 
 from tests.replica.cluster import SimCluster
@@ -18,8 +21,9 @@ LOW, GOOD = 4 * MIB, 6 * MIB
 TARGET = 7
 
 
-def crowded(data: Data, seed: int = 1) -> SimCluster:
-    cluster = full(data._replace(settings=data.settings | {"disk_low_bytes": LOW, "disk_good_bytes": GOOD}), seed)
+def crowded(data: Data, seed: int = 1, *, room_timeout_ms: int = 60_000) -> SimCluster:
+    more = {"disk_low_bytes": LOW, "disk_good_bytes": GOOD, "room_timeout_ms": room_timeout_ms}
+    cluster = full(data._replace(settings=data.settings | more), seed)
     cluster.notice = installs_given_up_only
     return cluster
 
@@ -37,7 +41,7 @@ def leave(cluster: SimCluster, free_bytes: int | None) -> None:
 def told(cluster: SimCluster) -> list[str]:
     """What the target has told of its copies, in order."""
     events: list[Event] = cluster.events[TARGET]
-    return [event.kind.name for event in events if event.kind in (COPY_WAITS, COPY_GOES_ON)]
+    return [event.kind.name for event in events if event.kind in (COPY_WAITS, COPY_GOES_ON, MOVE_CANCELLED)]
 
 
 def await_waiting(cluster: SimCluster) -> None:
@@ -116,3 +120,63 @@ def test_a_disk_that_others_fill_while_files_arrive_holds_the_move_and_keeps_not
     leave(cluster, None)
     await_moved(cluster, 0, 1, TARGET)
     assert cluster.nodes[TARGET].copies_without_room() == ()
+
+
+@EACH_WAY
+def test_a_move_that_gets_no_room_in_time_is_cancelled_and_leaves_nothing(data: Data) -> None:
+    cluster = crowded(data, room_timeout_ms=20_000)
+    leave(cluster, LOW + SIZE // 2 if data is BY_FILES else LOW - 1)
+    cluster.world.run_for(2_000)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    cluster.world.run_for(15_000)
+    assert partition(cluster).voters == (0, 1, TARGET)
+    await_moved(cluster, 0, 1, 2)
+    assert told(cluster) == [COPY_WAITS.name, MOVE_CANCELLED.name]
+    [cancelled] = [event for event in cluster.events[TARGET] if event.kind is MOVE_CANCELLED]
+    assert dict(cancelled.fields)["voters"] == f"0,1,{TARGET}"
+    assert cluster.nodes[TARGET].copies_without_room() == ()
+    assert traces(cluster, TARGET) == []
+    produce(cluster, 1_000, 5)
+    leave(cluster, None)
+    cluster.world.run_for(30_000)
+    assert partition(cluster).voters == (0, 1, 2), "room that comes later is too late"
+    move(cluster, 0, 1, TARGET)
+    await_moved(cluster, 0, 1, TARGET)
+
+
+def test_the_time_is_that_of_one_move_and_another_wish_has_its_own() -> None:
+    cluster = crowded(BY_FILES, room_timeout_ms=20_000)
+    leave(cluster, LOW + SIZE // 2)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    cluster.world.run_for(15_000)
+    move(cluster, 0, 2, TARGET)
+    cluster.world.run_for(15_000)
+    assert partition(cluster).voters == (0, 2, TARGET)
+    await_moved(cluster, 0, 1, 2)
+    assert told(cluster).count(MOVE_CANCELLED.name) == 1
+
+
+def test_without_a_bound_it_waits_as_long_as_it_takes() -> None:
+    cluster = crowded(BY_FILES, room_timeout_ms=NEVER_MS)
+    leave(cluster, LOW + SIZE // 2)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    cluster.world.run_for(120_000)
+    assert partition(cluster).voters == (0, 1, TARGET)
+    leave(cluster, None)
+    await_moved(cluster, 0, 1, TARGET)
+
+
+def test_who_had_it_before_never_cancels_its_move() -> None:
+    """It may be there again with a new folder: nobody else could be what it is."""
+    cluster = crowded(BY_FILES)
+    leave(cluster, LOW + SIZE // 2)
+    move(cluster, 0, 1, TARGET)
+    await_waiting(cluster)
+    image = cluster.nodes[0].image()
+    assert image is not None
+    assert {broker: set(moves_to(image, BrokerId(broker))) for broker in (0, 1, 2, TARGET, 8)} == {
+        0: set(), 1: set(), 2: set(), TARGET: {GROUP}, 8: set(),
+    }  # fmt: skip

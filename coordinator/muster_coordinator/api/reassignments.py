@@ -113,7 +113,9 @@ class Reassignments:
                     # Judged by a late image, a change could look like none.
                     raise ApiError(Code.INVALID_REPLICATION_FACTOR)
                 _judge_factor(partition, replicas)
-            return _command(image, topic, named[1], replicas)
+            command = _command(image, topic, named[1], replicas)
+            self._judge_room(partition, command)
+            return command
 
         def decided(outcome: Outcome) -> None:
             gone = outcome.code is Code.UNKNOWN_TOPIC_ID  # deleted meanwhile; the client knows no id
@@ -126,6 +128,14 @@ class Reassignments:
                 propose(self._services.surface, command, asked.until_ms, decided)
 
         asked.doubt.judge(judge, judged, lambda error: done(refused(error)))
+
+    def _judge_room(self, partition: Partition, command: MovePartition) -> None:
+        """Raises ApiError if a broker that has no replica yet has no room for one (ADR 46). Nothing of that is in the
+        image, so it is no rule of the log: a copy that gets no room all the same waits, and is cancelled."""
+        for broker in command.voters:
+            lack = "" if broker in partition.holders else self._services.surface.lack_of_room(partition.group, broker)
+            if lack:
+                raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, lack)
 
     # -- ListPartitionReassignments
 

@@ -31,12 +31,13 @@ from typing_extensions import override
 
 from muster_coordinator.controller.image import ClusterImage, Move, Partition
 from muster_coordinator.controller.resizing import Candidates, enlarged, reduced, why_not
-from muster_coordinator.controller.weighing import Decision, Held, Step, Weighing, Weights
+from muster_coordinator.controller.weighing import Copy, Decision, Held, Step, Weighing, Weights
 from muster_coordinator.ids import BrokerId
 
 DIFFERENCE_MAX = 1
 """Brokers are level when none has more than this many replicas, or preferred leaderships, more than another."""
 STUCK_MAX = 10
+AVOIDED = "every other broker has no room for it, or a copy to it was cancelled lately"
 
 
 class PlannedMove(NamedTuple):
@@ -66,9 +67,10 @@ def plan(
     *,
     connected: Collection[BrokerId] | None = None,
     level: bool = True,
+    avoided: Collection[Copy] = (),
 ) -> Plan:
     """The next moves of a `Planner`, at most this many. O(partitions) for each."""
-    planner = Planner(image, takers, connected=connected, level=level)
+    planner = Planner(image, takers, connected=connected, level=level, avoided=avoided)
     moves = tuple(islice(planner, most))
     return Plan(moves, tuple(planner.stuck), more=next(planner, None) is not None)
 
@@ -148,11 +150,14 @@ class Planner(Iterator[PlannedMove]):
         connected: Collection[BrokerId] | None = None,
         level: bool = True,
         weights: Weights | None = None,
+        avoided: Collection[Copy] = (),
     ) -> None:
-        """`connected`: by default those that get replicas. Without `weights` a partition counts as one."""
+        """`connected`: by default those that get replicas. Without `weights` a partition counts as one. `avoided`:
+        brokers that get none of these groups, since one that was on its way there was cancelled."""
         self.stuck: list[str] = []
         """See `Plan`; complete when all moves were taken that somebody has asked for."""
         self._image = image
+        self._avoided = frozenset(avoided)
         self._connected = takers if connected is None else connected
         self._racks = {broker.broker: broker.rack for broker in image.brokers.values()}
         self._takers = sorted(
@@ -173,7 +178,9 @@ class Planner(Iterator[PlannedMove]):
                 busy = partition.moves or not self._has_majority(partition)
                 wanted = topic.replication_wanted or len(partition.voters)
                 self._places.append(_Place(name, topic.topic_id, number, partition, busy, wanted))
-        self.weighing = None if weights is None else Weighing(self._places, self._takers, self._racks, weights)
+        self.weighing = (
+            None if weights is None else Weighing(self._places, self._takers, self._racks, weights, self._avoided)
+        )
         """By the moves so far."""
         asked = (self._emptying(), self._resizing())
         later = (self._into_racks(), self._level_counts(), self._level_leaders()) if level else ()
@@ -205,7 +212,8 @@ class Planner(Iterator[PlannedMove]):
                 if not self._has_majority(place.now):
                     self._cannot_leave(place, broker, "no majority of its replicas is connected")
                 elif taker is None:
-                    self._cannot_leave(place, broker, "every broker that can be reached has it")
+                    avoided = not set(self._takers) <= set(place.now.voters)
+                    self._cannot_leave(place, broker, AVOIDED if avoided else "every broker that can be reached has it")
                 else:
                     yield self._moved(place, broker, taker, f"broker {broker} is to leave")
 
@@ -225,7 +233,8 @@ class Planner(Iterator[PlannedMove]):
     def _resized(self, place: _Place) -> tuple[BrokerId, ...] | str:
         """Who is to have the partition so that it has as many replicas as it is to have; else why nobody is."""
         partition = place.now
-        candidates = Candidates(self._image.brokers, self._takers, self._connected, self._count)
+        takers = [broker for broker in self._takers if (partition.group, broker) not in self._avoided]
+        candidates = Candidates(self._image.brokers, takers, self._connected, self._count)
         origin = partition.move.origin if partition.move is not None and partition.moves else partition.voters
         first = partition.preferred
         # The preferred leader stays the first, which it need not have been: so no leadership has to move.
@@ -253,7 +262,11 @@ class Planner(Iterator[PlannedMove]):
                 giver = max(
                     doubled, key=lambda broker: (broker != place.now.preferred, self._count.get(broker, 0), broker)
                 )
-                taker = self._least(broker for broker in self._takers if self._racks[broker] in free)
+                fit = [broker for broker in self._takers if self._racks[broker] in free]
+                fit = [broker for broker in fit if (place.now.group, broker) not in self._avoided]
+                if not fit:
+                    break
+                taker = self._least(fit)
                 yield self._moved(place, giver, taker, f"its replicas share the rack {self._rack(giver)!r}")
 
     def _level_counts(self) -> Iterator[PlannedMove]:
@@ -322,7 +335,11 @@ class Planner(Iterator[PlannedMove]):
     def _taker(self, partition: Partition, giver: BrokerId) -> BrokerId | None:
         """Who should have the replica of `giver`: in a rack of its own, if there is one, with the fewest replicas."""
         others = {self._rack(broker) for broker in partition.voters if broker != giver}
-        fit = [broker for broker in self._takers if broker not in partition.voters]
+        fit = [
+            broker
+            for broker in self._takers
+            if broker not in partition.voters and (partition.group, broker) not in self._avoided
+        ]
         apart = [broker for broker in fit if self._racks[broker] not in others]
         return self._least(apart or fit) if fit else None
 
@@ -348,7 +365,7 @@ class Planner(Iterator[PlannedMove]):
 
     def _may_go(self, place: _Place, giver: BrokerId, taker: BrokerId) -> bool:
         voters = place.now.voters
-        if place.busy or taker in voters:
+        if place.busy or taker in voters or (place.now.group, taker) in self._avoided:
             return False
         before = {self._rack(broker) for broker in voters}
         after = {self._rack(broker) for broker in voters if broker != giver} | {self._racks[taker]}

@@ -8,7 +8,7 @@ kind raises `UnsupportedFormat` (a replica must not skip a state change that it 
 16), malformed bytes raise `Corruption`. What it does not do: validate a command; `transitions` does, at apply.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from muster_coordinator.controller.commands import (
     AlterBrokerConfigs,
     AlterQuotas,
     AlterTopicConfigs,
+    CancelMove,
     Command,
     CommandResult,
     CompleteControllerVoters,
@@ -86,11 +87,19 @@ ADD_ACLS = 27
 REMOVE_ACLS = 28
 ALTER_QUOTAS = 29
 CREATE_TRANSACTION_LOG = 30
+CANCEL_MOVE = 32
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
 committed (`CommandResult.value`). A binary that does not know it answers `UNSUPPORTED_VERSION`, as to any unknown
 kind."""
+
+
+_MOVES: Mapping[type[MovePartition | CompleteMove | CancelMove], int] = {
+    MovePartition: MOVE_PARTITION,
+    CompleteMove: COMPLETE_MOVE,
+    CancelMove: CANCEL_MOVE,
+}
 
 
 def encode_command(command: Command) -> bytes:
@@ -138,9 +147,8 @@ def encode_command(command: Command) -> bytes:
             p = Packer(COMMAND_VERSION, REPLACE_REPLICA)
             p.i32(command.broker)
             p.blob(command.gone_uuid)
-        case MovePartition() | CompleteMove():
-            kind = MOVE_PARTITION if isinstance(command, MovePartition) else COMPLETE_MOVE
-            p = Packer(COMMAND_VERSION, kind)
+        case MovePartition() | CompleteMove() | CancelMove():
+            p = Packer(COMMAND_VERSION, _MOVES[type(command)])
             p.blob(command.topic_id)
             p.i32(command.partition)
             p.i32s(command.voters)
@@ -343,7 +351,7 @@ def _set_replication_factor(u: Unpacker) -> Command:
     return SetReplicationFactor(factor=u.i32(), topics=u.many(u.blob), every_topic=u.flag())
 
 
-def _moved(make: type[MovePartition] | type[CompleteMove]) -> Callable[[Unpacker], Command]:
+def _moved(make: type[MovePartition | CompleteMove | CancelMove]) -> Callable[[Unpacker], Command]:
     return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
 
 
@@ -368,6 +376,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     REPLACE_REPLICA: lambda u: ReplaceReplica(broker=BrokerId(u.i32()), gone_uuid=u.blob()),
     MOVE_PARTITION: _moved(MovePartition),
     COMPLETE_MOVE: _moved(CompleteMove),
+    CANCEL_MOVE: _moved(CancelMove),
     RECOVER_CLUSTER: _recover_cluster,
     UNREGISTER_BROKER: lambda u: UnregisterBroker(broker=BrokerId(u.i32()), replica_uuid=u.blob()),
     SET_CONTROLLER_VOTERS: lambda u: SetControllerVoters(voters=u.many(lambda: BrokerId(u.i32()))),

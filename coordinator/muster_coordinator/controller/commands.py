@@ -148,6 +148,16 @@ class CompleteMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CancelMove:
+    """The move to these voters ends, and those from before it are wanted again (ADR 46). It changes nothing if others
+    are wanted by now. Written from `image.MEMBERS_LEVEL` on only."""
+
+    topic_id: bytes
+    partition: int
+    voters: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetControllerVoters:
     """These brokers are to vote in the controller's group (ADR 45). Written from `image.MEMBERS_LEVEL` on only."""
 
@@ -286,7 +296,7 @@ Command = (
     | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove | RecoverCluster
     | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters | CompleteControllerVoters
     | AlterBrokerConfigs | SetReplicationFactor | SetScramCredential | DeleteScramCredential | FirstScramCredentials
-    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog
+    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog | CancelMove
 )  # fmt: skip
 
 

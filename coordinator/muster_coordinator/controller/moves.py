@@ -1,4 +1,4 @@
-"""Where a partition is to be: the rules of MovePartition and CompleteMove (ADR 42). Pure.
+"""Where a partition is to be: the rules of MovePartition, CompleteMove and CancelMove (ADR 42). Pure.
 
 Problem: the replicas of a partition change by a change of its Raft group's members, which takes as long as copying the
 data, and whoever carries it out may die at any step. Mechanism: the controller's log says where the replicas are to be,
@@ -46,6 +46,14 @@ def complete_move(partition: Partition, voters: tuple[BrokerId, ...]) -> Partiti
     if not partition.moves or partition.voters != voters:
         return partition
     return replace(partition, move=Move(voters))
+
+
+def cancel_move(cluster: ClusterImage, partition: Partition, voters: tuple[BrokerId, ...]) -> Partition:
+    """The partition on its way back from these voters; the same object if it is not on its way to them: somebody wants
+    something else by now, or the move was complete before. Raises `MisfitError` as `move_partition` does."""
+    if not partition.moves or partition.voters != voters:
+        return partition
+    return move_partition(cluster, partition, ())
 
 
 def require_replicas(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> None:

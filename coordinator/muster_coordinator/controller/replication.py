@@ -101,6 +101,16 @@ def after_move(topic: Topic, index: int, before: int) -> Topic:
     return replace(topic, replication_wanted=0) if wanted and (other or fulfilled) else topic
 
 
+def after_cancelled_move(topic: Topic, index: int, before: int) -> Topic:
+    """The topic after a move of the partition to `before` brokers was cancelled for want of room. If that was to change
+    how many replicas it has, to what all others of the topic have or are to have, it is still to have as many."""
+    others = topic.partitions[:index] + topic.partitions[index + 1 :]
+    same = len(topic.partitions[index].voters) == before
+    if topic.replication_wanted or same or any(len(partition.voters) != before for partition in others):
+        return topic
+    return replace(topic, replication_wanted=before)
+
+
 def voters_wanted_after(cluster: ClusterImage, voters: tuple[BrokerId, ...]) -> int:
     """How many voters the controller's group is to have when these are its voters: as of a topic's wish."""
     wanted = cluster.controller_voters_wanted

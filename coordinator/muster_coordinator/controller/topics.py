@@ -10,6 +10,7 @@ from dataclasses import replace
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AlterTopicConfigs,
+    CancelMove,
     CommandResult,
     CompleteMove,
     CreateTopic,
@@ -27,8 +28,8 @@ from muster_coordinator.controller.image import (
 )
 from muster_coordinator.controller.limits import UUID_BYTES
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
-from muster_coordinator.controller.moves import complete_move, move_partition, require_replicas
-from muster_coordinator.controller.replication import after_move
+from muster_coordinator.controller.moves import cancel_move, complete_move, move_partition, require_replicas
+from muster_coordinator.controller.replication import after_cancelled_move, after_move
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo
@@ -144,21 +145,24 @@ def alter_topic_configs(cluster: ClusterImage, command: AlterTopicConfigs) -> tu
 
 
 def moved(
-    cluster: ClusterImage, topic: Topic, command: MovePartition | CompleteMove
+    cluster: ClusterImage, topic: Topic, command: MovePartition | CompleteMove | CancelMove
 ) -> tuple[ClusterImage, CommandResult]:
-    """A partition is to be elsewhere, or is there."""
+    """A partition is to be elsewhere, or is there, or is to stay after all."""
     index = command.partition
     exists = 0 <= index < len(topic.partitions)
     require(exists, Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has {len(topic.partitions)} partitions")
     before = topic.partitions[index]
     if isinstance(command, MovePartition):
         after = move_partition(cluster, before, command.voters)
+    elif isinstance(command, CancelMove):
+        after = cancel_move(cluster, before, command.voters)
     else:
         after = complete_move(before, command.voters)
     if after is before:
         return cluster, DONE
     partitions = (*topic.partitions[:index], after, *topic.partitions[index + 1 :])
-    moved = after_move(replace(topic, partitions=partitions), index, len(before.voters))
+    then = after_cancelled_move if isinstance(command, CancelMove) else after_move
+    moved = then(replace(topic, partitions=partitions), index, len(before.voters))
     return replace(cluster, topics=with_(cluster.topics, topic.name, moved)), DONE
 
 

@@ -24,6 +24,7 @@ from muster_coordinator.controller.commands import (
     AlterBrokerConfigs,
     AlterQuotas,
     AlterTopicConfigs,
+    CancelMove,
     Command,
     CommandResult,
     CompleteControllerVoters,
@@ -85,7 +86,7 @@ _OfUsers = SetScramCredential | DeleteScramCredential | FirstScramCredentials
 _OfMembers = (
     MovePartition | CompleteMove | UnregisterBroker | DecommissionBroker | PauseBalancer | SetControllerVoters
     | CompleteControllerVoters | AlterBrokerConfigs | SetReplicationFactor
-    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog
+    | AddAcls | RemoveAcls | AlterQuotas | CreateTransactionLog | CancelMove
 )  # fmt: skip
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
@@ -129,7 +130,7 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
 
 _OF_THE_LEVEL: tuple[tuple[tuple[type, ...], str], ...] = (
     ((ReplaceReplica,), "replacing a replica"),
-    ((MovePartition, CompleteMove), "moving a partition"),
+    ((MovePartition, CompleteMove, CancelMove), "moving a partition"),
     ((UnregisterBroker,), "unregistering a broker"),
     ((DecommissionBroker,), "decommissioning a broker"),
     ((PauseBalancer,), "balancing"),
@@ -185,7 +186,7 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
 
 def _change_members(cluster: ClusterImage, command: _OfMembers) -> tuple[ClusterImage, CommandResult]:
     match command:
-        case MovePartition() | CompleteMove():
+        case MovePartition() | CompleteMove() | CancelMove():
             return moved(cluster, topic_of(cluster, command.topic_id), command)
         case UnregisterBroker() | DecommissionBroker() | PauseBalancer():
             return _depart(cluster, command), DONE

@@ -13,7 +13,7 @@ and fro for that. What this does not do: count (`balancing` comes before), weigh
 know that a partition is going to grow.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -26,6 +26,9 @@ PAIRS_MAX = 32
 RATE_DIFFERENCE_MIN = 1_048_576
 """Bytes a second by which leaders may differ in any case."""
 UNKNOWN = -1
+
+Copy = tuple[GroupNo, BrokerId]
+"""A replica of a group on a broker."""
 
 
 class Weight(NamedTuple):
@@ -48,6 +51,19 @@ class Weights(NamedTuple):
     """Of the mean by which brokers may differ; negative: weights move nothing."""
     bytes_min: int
     """Bytes by which they may differ in any case."""
+
+
+def too_large(weights: Weights) -> frozenset[Copy]:
+    """What a broker has no room for, as far as is known. O(brokers), and O(partitions) for each that has less room than
+    the largest partition takes."""
+    largest = max((weight.size_bytes for weight in weights.partitions.values()), default=0)
+    return frozenset(
+        (group, broker)
+        for broker, room_bytes in weights.room_bytes.items()
+        if room_bytes < largest
+        for group, weight in weights.partitions.items()
+        if weight.size_bytes > room_bytes
+    )
 
 
 class Verdict(StrEnum):
@@ -117,9 +133,15 @@ class Weighing:
     """Over the partitions of one plan, as they are by the moves so far. Each question takes O(partitions)."""
 
     def __init__(
-        self, places: Sequence[Placed], takers: Iterable[BrokerId], racks: Mapping[BrokerId, str], weights: Weights
+        self,
+        places: Sequence[Placed],
+        takers: Iterable[BrokerId],
+        racks: Mapping[BrokerId, str],
+        weights: Weights,
+        avoided: Collection[Copy] = (),
     ) -> None:
-        """Only `takers` take part."""
+        """Only `takers` take part, and nothing of what is `avoided` is copied."""
+        self._avoided = avoided
         self._places = places
         self._takers = sorted(takers)
         self._racks = racks
@@ -245,7 +267,7 @@ class Weighing:
 
     def _may_go(self, partition: Partition, giver: BrokerId, taker: BrokerId) -> bool:
         """May `taker` have the replica of `giver`: it has none, and the partition is in no fewer racks then."""
-        if taker in partition.voters:
+        if taker in partition.voters or (partition.group, taker) in self._avoided:
             return False
         before = {self._racks.get(broker, "") for broker in partition.voters}
         others = {self._racks.get(broker, "") for broker in partition.voters if broker != giver}

@@ -31,6 +31,7 @@ from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import Balancer
 from muster_coordinator.replica.maintenance.cleaner import Cleaner
 from muster_coordinator.replica.maintenance.disk_space import DiskSpace
+from muster_coordinator.replica.maintenance.full_targets import FullTargets
 from muster_coordinator.replica.maintenance.hand_over import HandOver
 from muster_coordinator.replica.maintenance.membership import Membership
 from muster_coordinator.replica.maintenance.preferred import Preferred
@@ -151,6 +152,8 @@ class FormedNode:
         self.space.start()
         HandOver(loop, host, self.preferred).start()
         self.membership.start()
+        controller = self.group_manager.controller.machine
+        FullTargets(loop, host, controller, self.client.submit, settings.room_timeout_ms).start()
         self.balancer.start()
         self.weights.start()
         self._seats.start()

@@ -242,6 +242,11 @@ class Node:
             return None
         return group_status(held, formed.group_manager.damage.files().get(group, ()))
 
+    def lack_of_room(self, group: GroupNo, broker: BrokerId) -> str:
+        if broker in self.low_disks():
+            return f"the disk of broker {broker} is low"
+        return "" if self.formed is None else self.formed.weights.lack_of_room(group, broker)
+
     def free_bytes(self) -> int:
         return -1 if self.formed is None else self.formed.space.free_bytes
 
@@ -451,7 +456,8 @@ class Node:
             return Planner(image, ())
         balancer = self.formed.balancer
         takers, connected = balancer.takers(image), balancer.connected()
-        return Planner(image, takers, connected=connected, level=level, weights=balancer.weights())
+        weights, avoided = balancer.weights(), balancer.avoided()
+        return Planner(image, takers, connected=connected, level=level, weights=weights, avoided=avoided)
 
     def balancer_weighed(self) -> Weighed:
         """What this replica knew of weights when it last looked, if it leads the controller's group."""

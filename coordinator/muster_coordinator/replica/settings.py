@@ -69,6 +69,8 @@ class NodeSettings:
     takeback_ms: int
     moves_at_once: int
     """Partitions of the whole cluster that are moved at a time."""
+    room_timeout_ms: int
+    """For how long a move may wait for room on its target's disk; -1: as long as it takes."""
     balancer_quiet_ms: int
     """How long every broker must have been there before replicas are moved to level brokers; -1: they never are."""
     balancer_difference_percent: int

@@ -14,11 +14,16 @@ Weights are looked at each `WEIGH_MS`. When nothing is to be moved by counts, an
 is begun, whole (ADR 81). The next one waits until it is done, and until the brokers have told what they lead then: a
 partition with a new leader is not known before.
 
+A replica is not planned for a broker that has no room for it, as far as brokers have told. What was cancelled, for
+want of room (`maintenance.full_targets`) or by a person, is not planned again for `AVOIDED_MS`. Another leader of the
+controller's group does not know of that, and may try it once more.
+
 What this does not do: move anything itself (`maintenance.membership` of each group's leader does), or end a move that
-does not get on: it waits for a broker that comes back, or is moved elsewhere when that broker is to leave.
+does not get on for another reason: it waits for a broker that comes back, or is moved elsewhere when that broker is to
+leave.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -33,7 +38,7 @@ from muster_coordinator.controller.commands import (
 from muster_coordinator.controller.departures import is_emptied
 from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.controller.weighing import Decision, Held, Weights
+from muster_coordinator.controller.weighing import Copy, Decision, Held, Weights, too_large
 from muster_coordinator.events import BALANCER_MOVE, BROKER_EMPTIED, CONTROLLER_VOTERS_WANTED
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.ports import Loop
@@ -42,6 +47,8 @@ from muster_coordinator.replica.maintenance.membership import Submit
 from muster_coordinator.replica.multiraft.host import Host
 
 LOOK_MS = 1_000
+AVOIDED_MS = 600_000
+"""For so long nothing is copied again to where it was on its way when that was cancelled."""
 WEIGH_MS = 10_000
 """Weights are told as often; each look is O(partitions)."""
 
@@ -76,8 +83,8 @@ class Weighed(NamedTuple):
     """How many it has begun since its start."""
 
 
-_Seen = tuple[frozenset[BrokerId], frozenset[BrokerId], bool]
-"""Who may get replicas, who is connected, and whether brokers may be levelled."""
+_Seen = tuple[frozenset[BrokerId], frozenset[BrokerId], bool, frozenset[Copy]]
+"""Who may get replicas, who is connected, whether brokers may be levelled, and what is not to be copied."""
 
 
 class Balancer:
@@ -105,6 +112,10 @@ class Balancer:
         self.weights = weights
         """What brokers have told of weights, as far as it counts now."""
         self._weigh_at_ms = 0
+        self._cancelled: dict[Copy, int] = {}
+        """What was on its way when that was cancelled, and until when it is avoided."""
+        self._too_large: frozenset[Copy] = frozenset()
+        """What brokers have no room for, by the last weights."""
         self._emptied_since_ms: dict[BrokerId, int] = {}
         """Brokers that are to leave and hold nothing, and when this leader saw that first."""
         self._whole_since_ms: int | None = None
@@ -130,9 +141,11 @@ class Balancer:
         if image is None or group is None or not group.serves or image.feature_level < MEMBERS_LEVEL:
             self._whole_since_ms = None
             self._emptied_since_ms = {}
+            self._moving, self._cancelled = None, {}
             self.status = BalancerStatus(State.ELSEWHERE)
             self.weighed = Weighed(exchanges=self.weighed.exchanges)
             return
+        self._cancelled = {copy: until for copy, until in self._cancelled.items() if until > now_ms}
         lacks = not_whole(image, self.connected())
         if lacks:
             self._whole_since_ms = None
@@ -169,7 +182,7 @@ class Balancer:
             f"broker {broker} is empty, and tells clients for {-(-ms // 1_000)} s more where the others are"
             for broker, ms in left_ms.items()
         )
-        stuck = "; ".join(filter(None, (*planned.stuck, no_voter, *redirecting)))
+        stuck = "; ".join(filter(None, (*planned.stuck, no_voter, self._told_cancelled(), *redirecting)))
         if begun or under_way or gone or image.former_voters:
             return BalancerStatus(State.MOVING, stuck, len(under_way) + begun)
         if may_level:
@@ -179,14 +192,28 @@ class Balancer:
     def _under_way(self, image: ClusterImage) -> frozenset[tuple[str, int]]:
         known = self._moving
         if known is None or known[0] is not image.topics:
+            if known is not None:
+                until_ms = self._loop.monotonic_ms() + AVOIDED_MS
+                self._cancelled.update(dict.fromkeys(cancelled_in(known[0], known[1], image), until_ms))
             known = self._moving = (image.topics, moving_in(image))
         return known[1]
 
+    def avoided(self) -> frozenset[Copy]:
+        """What is not to be copied now."""
+        return self._too_large | self._cancelled.keys()
+
+    def _told_cancelled(self) -> str:
+        if not self._cancelled:
+            return ""
+        left_ms = max(self._cancelled.values()) - self._loop.monotonic_ms()
+        return f"{len(self._cancelled)} copies were cancelled, and are not tried again for {-(-left_ms // 1_000)} s"
+
     def _plan_of(self, image: ClusterImage, takers: frozenset[BrokerId], may_level: bool) -> Plan:
-        known, seen = self._planned, (takers, self.connected(), may_level)
+        avoided = self.avoided()
+        known, seen = self._planned, (takers, self.connected(), may_level, avoided)
         if known is not None and known[0] is image.topics and known[1] is image.brokers and known[2] == seen:
             return known[3]
-        planned = plan(image, takers, self._moves_at_once, connected=self.connected(), level=may_level)
+        planned = plan(image, takers, self._moves_at_once, connected=self.connected(), level=may_level, avoided=avoided)
         self._planned = (image.topics, image.brokers, seen, planned)
         return planned
 
@@ -197,7 +224,9 @@ class Balancer:
         if now_ms < self._weigh_at_ms:
             return 0
         self._weigh_at_ms = now_ms + WEIGH_MS
-        planner = Planner(image, takers, connected=self.connected(), weights=self.weights())
+        weights = self.weights()
+        self._too_large = too_large(weights)
+        planner = Planner(image, takers, connected=self.connected(), weights=weights, avoided=self.avoided())
         self.weighed = Weighed(planner.decisions(), planner.held(), self.weighed.exchanges)
         moves = next(planner.exchanges(), ()) if may_begin else ()
         if moves:
@@ -281,6 +310,19 @@ def moving_in(image: ClusterImage) -> frozenset[tuple[str, int]]:
         for number, partition in enumerate(topic.partitions)
         if partition.moves
     )
+
+
+def cancelled_in(
+    before: Mapping[str, Topic], moving: Collection[tuple[str, int]], image: ClusterImage
+) -> Iterator[Copy]:
+    """Of the partitions that were `moving` by the topics before: what was to be copied, and is not wanted any more,
+    since the partition is to be where it was."""
+    for name, number in moving:
+        topic, was = image.topics.get(name), before[name].partitions[number]
+        if topic is None or topic.topic_id != before[name].topic_id or was.move is None:
+            continue
+        if topic.partitions[number].voters == was.move.origin:
+            yield from ((was.group, broker) for broker in was.voters if broker not in was.move.origin)
 
 
 def not_whole(image: ClusterImage, connected: Collection[BrokerId]) -> str:

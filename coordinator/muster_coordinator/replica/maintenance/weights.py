@@ -150,6 +150,17 @@ class WeightReports:
             if self._host.leaders.of(group).leader == replica:
                 self._told[group] = _Told(replica, now_ms, weight)
 
+    def lack_of_room(self, group: GroupNo, broker: BrokerId) -> str:
+        """Why a copy of the group to that broker would get no room, as far as was told here; "": nothing says so."""
+        since_ms = self._loop.monotonic_ms() - COUNTS_MS
+        said, told = self._rooms.get(broker), self._told.get(group)
+        if said is None or told is None or min(said[0], told.at_ms) < since_ms or said[1] == UNKNOWN:
+            return ""
+        room_bytes, size_bytes = said[1], told.weight.size_bytes
+        if size_bytes <= room_bytes:
+            return ""
+        return f"broker {broker} has room for {room_bytes} bytes before its disk is low, and it takes {size_bytes}"
+
     def known(self) -> Weights:
         """The weights that count now."""
         since_ms = self._loop.monotonic_ms() - COUNTS_MS

@@ -180,6 +180,10 @@ class Surface(Protocol):
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         """A Raft group as seen from here; None without a voter of it here."""
 
+    def lack_of_room(self, group: GroupNo, broker: BrokerId) -> str:
+        """Why a copy of the group to that broker would get no room; "": nothing that is known here says so. Who leads
+        the controller's group knows more than whether disks are low."""
+
     def free_bytes(self) -> int:
         """Free bytes on the data folder's disk, as last measured; -1: unknown."""
 
