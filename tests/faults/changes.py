@@ -27,6 +27,7 @@ from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
 from tests.faults import producers, registers
 from tests.faults.checks import Claim, Seen, check, operations
+from tests.faults.machine_probe import MachineProbe
 from tests.faults.producers import logs
 from tests.faults.steps import Logs, Step
 from tests.integration.test_replaced_replica import all_changed, controller, data_of, folder_of, muster, replace
@@ -205,6 +206,9 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
         wait_until("the group is whole", lambda: _whole(members), 150)
         marks = [len(member.events) for member in members]
         since_us = registers.now_us()
+        probe = MachineProbe(cluster.folder)
+        stack.callback(probe.finish)
+        probe.start()
 
         def tell(what: str) -> None:
             say(f"{time.monotonic() - began:6.1f} s  {what}")
@@ -215,6 +219,7 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
         changed_us = registers.now_us()
         wait_until("all are served", lambda: not offsets.unserved(changed_us), 30)
         offsets.finish()
+        tell(probe.finish())
         produced = [one for producer in sending for one in producer.produced()]
         left = logs(cluster.bootstrap)
         for member in members:
