@@ -250,6 +250,11 @@ class Replica:
             from muster_coordinator.runtime.redis_server import RedisServer, RedisSettings
         except ImportError as error:
             raise EnvironmentFault(f"redis.url needs the extra muster[redis]: {error}") from error
+        for key, path in settings.redis_files().items():
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise EnvironmentFault(f"{key}={path}: {error.strerror}") from error
         server = RedisServer(
             self._loop.asyncio_loop,
             RedisSettings(
@@ -260,6 +265,9 @@ class Replica:
                 wait_replicas=settings.redis_wait_replicas,
                 connections_max=settings.redis_connections_max,
                 timeout_ms=settings.redis_timeout_ms,
+                ca=settings.redis_ssl_ca,
+                certificate=settings.redis_ssl_certificate,
+                key=settings.redis_ssl_key,
             ),
             self._notices,
         )

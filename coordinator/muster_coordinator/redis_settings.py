@@ -1,9 +1,10 @@
 """The keys of topics in Redis, which `settings.Settings` inherits."""
 
-# a key is a dataclass field with metadata
+# ruff: noqa: RUF009  # a key is a dataclass field with metadata
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,6 +27,9 @@ def _url(text: str) -> str:
         or {"username", "password"} & parse_qs(parts.query).keys()
     ):
         raise ValueError("user and password have keys of their own: redis.username, redis.password")
+    # The client library takes any of its arguments from there, that no certificate is verified too.
+    if parse_qs(parts.query, keep_blank_values=True).keys() - {"db"} or parts.fragment:
+        raise ValueError("only db=N may follow the question mark; the rest has keys of its own")
     return text
 
 
@@ -33,6 +37,10 @@ def _prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
         raise ValueError("not 1 to 100 letters, digits, dots, colons, dashes or underscores")
     return text
+
+
+def _location(text: str) -> Path | None:
+    return Path(text) if text else None
 
 
 def _plain(text: str) -> str:
@@ -59,6 +67,25 @@ class RedisKeys:
     redis_password: str = _unshown(
         "redis.password", _plain, "The user's password; `${env:NAME}` keeps it out of the file. It is never shown."
     )
+    redis_ssl_ca: Path | None = setting(
+        "redis.ssl.ca.location",
+        _location,
+        "",
+        "PEM file of authorities of which one has issued the certificate of Redis, with rediss://, besides those of "
+        "the system. The certificate is always verified, and names the host in redis.url.",
+    )
+    redis_ssl_certificate: Path | None = setting(
+        "redis.ssl.certificate.location",
+        _location,
+        "",
+        "PEM file of the certificate by which Redis knows this replica, and of its intermediates; empty: none.",
+    )
+    redis_ssl_key: Path | None = setting(
+        "redis.ssl.key.location",
+        _location,
+        "",
+        "PEM file of its key, without a password; empty: in the certificate's file.",
+    )
     redis_prefix: str = setting(
         "redis.prefix",
         _prefix,
@@ -83,6 +110,15 @@ class RedisKeys:
         "redis.timeout.ms", integer(10, 60_000), "5000", "How long one call of Redis may take, and one connection."
     )
 
+    def redis_files(self) -> dict[str, Path]:
+        """Those that are named, by their keys."""
+        named = {"ca": self.redis_ssl_ca, "certificate": self.redis_ssl_certificate, "key": self.redis_ssl_key}
+        return {f"redis.ssl.{what}.location": path for what, path in named.items() if path is not None}
+
     def redis_problem(self, mode: str) -> str:
         """Why these values do not go together; "": they do."""
+        if self.redis_files() and not self.redis_url.startswith("rediss://"):
+            return "redis.ssl.* need a redis.url that begins with rediss://"
+        if self.redis_ssl_key and not self.redis_ssl_certificate:
+            return "redis.ssl.key.location needs redis.ssl.certificate.location"
         return "topics.mode=redis needs redis.url" if mode == "redis" and not self.redis_url else ""

@@ -476,12 +476,25 @@ def test_every_key_is_documented_once_and_ours_say_that_they_are() -> None:
         ("redis://", "not redis://HOST:PORT/DB"),
         ("redis://:secret@redis:6379", "user and password have keys of their own"),
         ("redis://redis:6379?password=secret", "user and password have keys of their own"),
+        ("rediss://redis:6379?ssl_cert_reqs=none", "only db=N may follow the question mark"),
+        ("redis://redis:6379/0?retry_on_timeout=", "only db=N may follow the question mark"),
+        ("redis://redis:6379/0#x", "only db=N may follow the question mark"),
     ],
 )
 def test_a_bad_address_of_redis_is_refused_without_showing_it(value: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as error:
         settings_of(MINIMAL | {"redis.url": value})
     assert "secret" not in str(error.value)
+
+
+def test_files_for_tls_to_redis_need_tls() -> None:
+    found = settings_of(MINIMAL | {"redis.url": "rediss://redis:6379", "redis.ssl.certificate.location": "/c.pem"})
+    assert (found.redis_ssl_certificate, found.redis_ssl_ca) == (Path("/c.pem"), None)
+    for key in ("ca", "certificate", "key"):
+        with pytest.raises(ConfigError, match=r"need a redis\.url that begins with rediss://"):
+            settings_of(MINIMAL | {"redis.url": "redis://redis:6379", f"redis.ssl.{key}.location": "/x.pem"})
+    with pytest.raises(ConfigError, match=r"redis\.ssl\.key\.location needs redis\.ssl\.certificate\.location"):
+        settings_of(MINIMAL | {"redis.url": "rediss://redis:6379", "redis.ssl.key.location": "/k.pem"})
 
 
 def test_topics_in_redis_need_to_know_which_and_its_password_is_never_shown() -> None:

@@ -69,11 +69,17 @@ class RedisServer:
     It is started again on its port, so this is none of those that the kernel gives to whoever connects meanwhile.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: tuple[Path, Path, Path] | None = None) -> None:
+        """`tls`: its certificate, its key, and the CA of clients, who then need a certificate at `tls_port`."""
         self.folder = folder
         self._program = program()
-        self._ports = port_block(1)
-        self.port = self._ports.base
+        self._ports = port_block(2)
+        self.port, self.tls_port = self._ports.base, self._ports.base + 1
+        self._tls: list[str] = []
+        if tls is not None:
+            files = dict(zip(("cert", "key", "ca-cert"), map(str, tls), strict=True))
+            self._tls = [word for name, path in files.items() for word in (f"--tls-{name}-file", path)]
+            self._tls += ["--tls-port", str(self.tls_port)]
         self._process: subprocess.Popen[bytes] | None = None
         self._connections: list[Connection] = []
 
@@ -92,7 +98,7 @@ class RedisServer:
             self._process = subprocess.Popen(
                 [
                     self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder),
-                    "--appendonly", "yes", "--appendfsync", "always", "--save", "",
+                    "--appendonly", "yes", "--appendfsync", "always", "--save", "", *self._tls,
                 ],
                 stdout=log,
                 stderr=log,

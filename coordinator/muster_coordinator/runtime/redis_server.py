@@ -11,6 +11,8 @@ What this does not do: try again (callers do, who know what a second try means),
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from ssl import TLSVersion
 from typing import Any, NamedTuple
 
 from redis.asyncio import BlockingConnectionPool
@@ -53,6 +55,21 @@ class RedisSettings(NamedTuple):
     wait_replicas: int
     connections_max: int
     timeout_ms: int
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def encryption(self) -> dict[str, Any]:
+        """The library's arguments of a connection with TLS; none without."""
+        if not self.url.startswith("rediss://"):
+            return {}
+        files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+        return {
+            **{name: str(path) for name, path in files.items() if path is not None},
+            "ssl_cert_reqs": "required",
+            "ssl_check_hostname": True,
+            "ssl_min_version": TLSVersion.TLSv1_2,
+        }
 
 
 class RedisServer:
@@ -74,6 +91,7 @@ class RedisServer:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             client_name="muster",
+            **settings.encryption(),
         )
         self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
         self._calls: set[asyncio.Task[None]] = set()

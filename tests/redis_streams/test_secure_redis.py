@@ -1,0 +1,186 @@
+"""A Redis behind TLS, and a user that may do what the documents name and nothing else.
+
+What is wrong with a certificate is told as a server that cannot be reached, with the words of OpenSSL, and nothing is
+sent: neither the password nor a record.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.server import Failure, Trouble
+
+from tests.certificates import Authority
+from tests.cluster import CANARY, MusterCluster, wait_until
+from tests.redis_streams.redis_server import RedisServer
+from tests.redis_streams.test_redis_client import PATIENCE_S, using
+from tests.redis_streams.test_topics_in_redis import make_topic, send
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSWORD = f"{CANARY.decode()}-of-redis"
+"""`MusterCluster` finds it in no output and no log."""
+
+
+class Secure:
+    """A Redis that knows its clients by certificates, the authority of both sides, and one that nobody trusts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority, self.stranger = Authority(), Authority("A stranger")
+        self.ca = folder / "ca.crt"
+        self.ca.write_text(self.authority.pem)
+        self.other_ca = folder / "other.crt"
+        self.other_ca.write_text(self.stranger.pem)
+        crt, key = self.authority.issue().write(folder / "server")
+        self.mine = self.authority.issue("muster").write(folder / "client")
+        self.server = RedisServer(folder, (crt, key, self.ca))
+
+    def client(self, **more: Any) -> Any:
+        port = self.server.tls_port
+        told = {
+            "url": f"rediss://localhost:{port}/0", "timeout_ms": 5_000, "ca": self.ca, "certificate": self.mine[0],
+            "key": self.mine[1],
+        }  # fmt: skip
+        return using(port, **{**told, **more})
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    made = Secure(tmp_path_factory.mktemp("redis"))
+    with made.server:
+        yield made
+
+
+def refusal(answer: object) -> str:
+    assert isinstance(answer, Failure), answer
+    assert answer.trouble is Trouble.AWAY, answer
+    return answer.message
+
+
+def test_a_server_and_a_client_that_know_each_other(secure: Secure) -> None:
+    async def asked() -> None:
+        async with secure.client() as used:
+            assert await used.judged() == ""
+            first = await used.append(number=1, durable=True)
+            assert not isinstance(first, Failure), first
+            told = asyncio.Event()
+            end = used.client.news(used.keys[0], EntryId(2**48, 0), told.set)
+            end()
+            assert secure.server.connect().ask("XLEN", used.keys[0]) == 1
+
+    asyncio.run(asked())
+
+
+def test_who_cannot_be_verified_is_sent_nothing(secure: Secure) -> None:
+    wrong_name = secure.authority.issue(hosts=("elsewhere.example",)).write(secure.folder / "elsewhere")
+
+    async def asked(**more: Any) -> str:
+        async with secure.client(**more) as used:
+            said = refusal(await used.append())
+            assert secure.server.connect().ask("EXISTS", used.keys[0]) == 0
+            return said
+
+    assert "CERTIFICATE_VERIFY_FAILED" in asyncio.run(asked(ca=secure.other_ca))
+    assert "CERTIFICATE_VERIFY_FAILED" in asyncio.run(asked(ca=None)), "those of the system"
+    assert "Redis cannot be reached" in asyncio.run(asked(url=f"redis://localhost:{secure.server.tls_port}/0"))
+    assert "Redis cannot be reached" in asyncio.run(asked(url=f"rediss://localhost:{secure.server.port}/0"))
+    with RedisServer(secure.folder / "elsewhere", (*wrong_name, secure.ca)) as other:
+        url = f"rediss://localhost:{other.tls_port}/0"
+        assert "Hostname mismatch" in asyncio.run(asked(url=url))
+
+
+def test_a_client_without_its_certificate_is_refused(secure: Secure) -> None:
+    foreign = secure.stranger.issue("muster").write(secure.folder / "foreign")
+
+    async def asked(**more: Any) -> object:
+        async with secure.client(**more) as used:
+            return await used.append()
+
+    for told in ({"certificate": None, "key": None}, {"certificate": foreign[0], "key": foreign[1]}):
+        answer = asyncio.run(asked(**told))
+        assert isinstance(answer, Failure), answer
+
+
+def test_a_file_that_is_not_there_refuses_the_start(secure: Secure, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere.crt"
+    settings = {
+        "topics.mode": "redis", "redis.url": f"rediss://localhost:{secure.server.tls_port}/0",
+        "redis.ssl.ca.location": str(missing),
+    }  # fmt: skip
+    cluster = MusterCluster(tmp_path / "disk", replicas=1, settings=settings)
+    try:
+        with pytest.raises(AssertionError):
+            cluster.start()
+    finally:
+        cluster.close()
+    said = "".join(path.read_text() for path in tmp_path.rglob("*.log"))
+    assert f"redis.ssl.ca.location={missing}: No such file or directory" in said
+
+
+def documented_rights() -> list[str]:
+    """The user in docs/clients.md, as an administrator would copy it."""
+    text = (ROOT / "docs" / "clients.md").read_text()
+    found = re.search(r"^ACL SETUSER muster (.*)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1].replace(">PASSWORD", f">{PASSWORD}").split()
+
+
+def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tmp_path: Path) -> None:
+    admin = secure.server.connect()
+    assert admin.ask("ACL", "SETUSER", "muster", "reset", *documented_rights()) == b"OK"
+    assert admin.ask("ACL", "LOG", "RESET") == b"OK"
+    port = secure.server.tls_port
+    settings = {
+        "topics.mode": "redis", "redis.url": f"rediss://localhost:{port}/0", "redis.durability": "aof",
+        "redis.username": "muster", "redis.password": PASSWORD, "redis.ssl.ca.location": str(secure.ca),
+        "redis.ssl.certificate.location": str(secure.mine[0]), "redis.ssl.key.location": str(secure.mine[1]),
+        "group.initial.rebalance.delay.ms": "0",
+    }  # fmt: skip
+    values = [b"%d" % n for n in range(50)]
+    with MusterCluster(tmp_path / "disk", replicas=1, partitions=1, settings=settings) as cluster:
+        make_topic(cluster, "closed", 1)
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["closed"])
+        found: list[bytes | None] = []
+
+        def all_read() -> bool:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+            return len(found) >= len(values)
+
+        try:
+            send(cluster, "closed", values)
+            wait_until("all are read", all_read, PATIENCE_S, every=0)
+            consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+        assert found == values
+    denied = [dict(zip(row[::2], row[1::2], strict=True)) for row in admin.ask("ACL", "LOG")]
+    assert [(row[b"object"], row[b"context"]) for row in denied] == []
+
+
+def test_a_right_that_is_missing_is_told(secure: Secure) -> None:
+    rights = [right for right in documented_rights() if right not in ("+xadd", "~muster:*")]
+    secure.server.connect().ask("ACL", "SETUSER", "less", "reset", *rights)
+
+    async def asked(**more: Any) -> object:
+        async with secure.client(**more) as used:
+            return await used.append()
+
+    for right, told in (("", "permissions to access one of the keys"), ("~client:*", "can't run this command")):
+        if right:
+            secure.server.connect().ask("ACL", "SETUSER", "less", right)
+        answer = asyncio.run(asked(username="less", password=PASSWORD))
+        assert isinstance(answer, Failure), answer
+        assert answer.trouble is Trouble.REFUSED
+        assert told in answer.message, answer
+    wrong = asyncio.run(asked(username="less", password="wrong"))
+    assert "WRONGPASS" in refusal(wrong) or "invalid username-password" in refusal(wrong)
