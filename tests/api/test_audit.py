@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from muster_coordinator.api.audit import NAMES_MAX, RESOURCES
+from muster_coordinator.api.audit import NAMES_MAX, REMOVED_BY_ADMIN, RESOURCES
 from muster_coordinator.api.authorize import Operation, Resource, allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.context import RequestContext
@@ -87,6 +87,32 @@ def test_offsets_that_are_reset_leave_a_line_once_somebody_decides_who_may() -> 
         Api.OFFSET_COMMIT, 8, **commit
     )
     assert opened == []
+
+
+@pytest.mark.parametrize(
+    ("members", "version", "told"),
+    [
+        ([{"member_id": "m-1"}], 5, None),
+        ([{"member_id": "m-1", "group_instance_id": "pod-1"}], 5, None),  # KIP-1092: a static member leaves for good
+        ([{"member_id": "m-1", "reason": "the consumer is being closed"}], 5, None),
+        ([], 5, None),
+        ([{"member_id": "", "group_instance_id": "pod-1"}], 3, "group:g, member:pod-1"),
+        ([{"member_id": "m-1"}, {"member_id": "m-2"}], 4, "group:g, member:m-1, member:m-2"),
+        ([{"member_id": "m-1", "reason": f"{REMOVED_BY_ADMIN}: rollout"}], 5, "group:g, member:m-1"),
+    ],
+)
+def test_who_removes_others_from_a_group_leaves_a_line_and_who_leaves_does_not(
+    members: list[dict[str, str]], version: int, told: str | None
+) -> None:
+    for authorize in (everybody, nobody):
+        client, events = audited(authorize)
+        client.ask(Api.LEAVE_GROUP, version, group_id="g", members=members)
+        assert [event.fields["resources"] for event in events] == ([] if told is None else [told])
+        if events and authorize is nobody:
+            assert events[0].fields["result"] == "GROUP_AUTHORIZATION_FAILED"
+    client, events = audited()
+    client.ask(Api.LEAVE_GROUP, 2, group_id="g", member_id="m-1")
+    assert events == [], "who that is, is not in the request"
 
 
 def test_of_many_resources_some_are_named() -> None:

@@ -4,7 +4,8 @@ Topics, partitions, records, configs, groups and their offsets, ACLs, quotas, le
 from where, for which resources, and what it was answered, also when that was no. It is told when the answer is there; a
 request whose client is gone by then is told as well. With an authorizer, commits without a generation are told too,
 because that is how offsets are reset. Without one they are not: no client has shown who it is, and consumers that
-choose their partitions themselves commit in that way all the time.
+choose their partitions themselves commit in that way all the time. A LeaveGroup is told where it removes others: a
+member leaves alone, by its member id.
 
 What a request says besides (values of configs, keys of users, records) is never told.
 """
@@ -101,6 +102,26 @@ def is_reset(request: Value) -> bool:
     return bool(request.generation < 0 and not request.member)
 
 
+REMOVED_BY_ADMIN = "member was removed by an admin"
+"""With what the reason of Java's Admin begins (`KafkaAdminClient.DEFAULT_LEAVE_GROUP_REASON`, KIP-800)."""
+
+
+def is_removal(request: Value, version: int) -> bool:
+    """Does this LeaveGroup remove others? Whoever removes one dynamic member by its id and says nothing is taken for
+    that member: the request has nothing that tells them apart."""
+    if version < 3:
+        return False
+    members = request.members
+    return len(members) > 1 or any(
+        not one.member_id or (version >= 5 and (one.reason or "").startswith(REMOVED_BY_ADMIN)) for one in members
+    )
+
+
+def _removed(request: Value) -> Iterator[str]:
+    yield f"group:{request.group_id}"
+    yield from _named("member", (one.group_instance_id or one.member_id for one in request.members))
+
+
 class Audit:
     """Tells of audited requests; holds no state."""
 
@@ -112,11 +133,9 @@ class Audit:
 
     def of(self, context: RequestContext, request: Value) -> Callable[[Value], None] | None:
         """What is to be called with the answer; None: the request is not audited."""
-        resources = RESOURCES.get(context.api_key)
+        resources = RESOURCES.get(context.api_key) or self._of_groups(context, request)
         if resources is None:
-            if not self._resets or context.api_key != Api.OFFSET_COMMIT or not is_reset(request):
-                return None
-            resources = _reset
+            return None
         named = list(resources(request))
         told = named if len(named) <= NAMES_MAX else [*named[:NAMES_MAX], f"and {len(named) - NAMES_MAX} more"]
 
@@ -135,6 +154,13 @@ class Audit:
             self._tell(Event(AUDITED, said))
 
         return answered
+
+    def _of_groups(self, context: RequestContext, request: Value) -> Callable[[Value], Iterator[str]] | None:
+        """What it names, of a request that members of groups have too but is none of theirs."""
+        if context.api_key == Api.LEAVE_GROUP:
+            return _removed if is_removal(request, context.api_version) else None
+        reset = self._resets and context.api_key == Api.OFFSET_COMMIT and is_reset(request)
+        return _reset if reset else None
 
 
 def result_of(codes: list[int]) -> str:
