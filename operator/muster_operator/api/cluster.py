@@ -43,6 +43,8 @@ from muster_operator.api.security import (
     OwnPort,
     Peers,
 )
+from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
+from muster_operator.api.topic_store import TopicStore
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
@@ -301,6 +303,12 @@ class ClusterSpec:
             message="`version` may only be set beside `image`: it says which release that holds",
             holds=lambda spec: spec.version is None or spec.image is not None,
         ),
+        Rule(
+            cel="!has(self.topics) || !has(self.config)"
+            f" || self.config.all(key, !(key in [{', '.join(repr(key) for key in TOPIC_STORE_KEYS)}]))",
+            message="`config` may not hold `topics.mode` or a setting of Redis beside `topics`, which writes them",
+            holds=lambda spec: spec.topics is None or not set(spec.config) & set(TOPIC_STORE_KEYS),
+        ),
         *SPEC_RULES,
     )
 
@@ -361,6 +369,10 @@ class ClusterSpec:
         CONFIG,
         "Settings of the coordinators under Kafka's names (docs/configuration.md). Write true and false in quotes.",
         default={},
+    )
+    topics: TopicStore | None = spec_field(
+        Record(TopicStore),
+        "Where the records of topics are. Absent: replicated logs of the coordinators, unless `config` says it.",
     )
     network_policy: NetworkPolicySpec = spec_field(
         Record(NetworkPolicySpec), "Who may connect to the coordinators.", default={}

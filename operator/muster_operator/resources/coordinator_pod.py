@@ -30,7 +30,7 @@ from muster_operator.naming import (
     token_secret,
 )
 from muster_operator.naming import identity as identity_name
-from muster_operator.resources import identity, secured, server_properties
+from muster_operator.resources import identity, secured, server_properties, topic_store
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.resources.secured import Mounted
@@ -98,6 +98,7 @@ def _container(
             _field(server_properties.NODE_IP, "status.hostIP"),
             *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if racks else []),
             *([_cluster_id(owner)] if joins else []),
+            *topic_store.environment(spec),
         ],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
         "resources": dict(spec.resources),
@@ -193,7 +194,8 @@ def template(
 ) -> Manifest:
     """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
     the release knows racks."""
-    asked, mounts = spec.pod_template, secured.mounted(owner, spec, peers)
+    asked = spec.pod_template
+    mounts = (*secured.mounted(owner, spec, peers), *topic_store.mounted(spec))
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if peers != OPEN:
         annotations[PEERS_ANNOTATION] = peers.text

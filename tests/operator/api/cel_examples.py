@@ -164,6 +164,22 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         "keys may not start with `app.kubernetes.io/` or", {"podTemplate": {"labels": {"app.kubernetes.io/name": "x"}}}
     ),
     _cc("keys may not start with `muster.dev/`", {"podTemplate": {"annotations": {"muster.dev/config-hash": "x"}}}),
+    _cc("`mode` redis must have `redis`", {"topics": {"mode": "redis"}}),
+    _cc("`redis` may not be set with `mode` none", {"topics": {"mode": "none", "redis": {"url": "redis://r:6379"}}}),
+    _cc("`tls` may only be set with a `url`", {"topics": {"redis": {"url": "redis://r:6379", "tls": {}}}}),
+    _cc(
+        "`waitReplicas` may only be set",
+        {"topics": {"mode": "redis", "redis": {"url": "redis://r:6379", "durability": "aof", "waitReplicas": 2}}},
+    ),
+    _cc(
+        "`waitReplicas` may only be set",
+        {"topics": {"mode": "redis", "redis": {"url": "redis://r", "waitReplicas": 2}}},
+    ),
+    _cc("`config` may not hold `topics.mode`", {"topics": {}, "config": {"topics.mode": "none"}}),
+    _cc(
+        "`config` may not hold `topics.mode`",
+        {"topics": {"mode": "redis", "redis": {"url": "redis://r"}}, "config": {"redis.password": "x"}},
+    ),
     # Topic and User.
     *(
         one

@@ -1,5 +1,6 @@
 """The settings file that the operator writes is one that the coordinator starts with, on every pod."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,23 +8,79 @@ from muster_coordinator.properties import parse_properties, with_environment
 from muster_coordinator.setting_values import Listener
 from muster_coordinator.settings import Settings, key_docs, settings_of
 from muster_operator.api.config_keys import OPERATOR_KEYS
-from muster_operator.resources import server_properties
+from muster_operator.api.errors import InvalidObject
+from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
+from muster_operator.resources import server_properties, topic_store
 from muster_operator.resources.peer_mode import PeerMode
 
 from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
 
 
-def settings(ordinal: int, *, replicas: int | None = None, **spec: Any) -> Settings:
+def settings(
+    ordinal: int, *, replicas: int | None = None, environment: Mapping[str, str] | None = None, **spec: Any
+) -> Settings:
     """What pod `ordinal` reads on a node with address 10.0.0.<ordinal + 1>."""
     parsed = cluster_spec(**spec)
     text = server_properties.text(owner(), parsed, replicas=replicas or parsed.replicas)
-    environment = {
+    variables = {
         "POD_INDEX": str(ordinal),
         "POD_NAME": f"main-{ordinal}",
         "NODE_IP": f"10.0.0.{ordinal + 1}",
         "RACK": "zone-b",
+        **(environment or {}),
     }
-    return settings_of(with_environment(parse_properties(text), environment))
+    return settings_of(with_environment(parse_properties(text), variables))
+
+
+REDIS = {
+    "url": "rediss://redis.example.com:6379/2", "prefix": "orders", "durability": "wait", "waitReplicas": 3,
+    "authentication": {"username": "muster", "passwordSecretName": "redis-login"},
+    "tls": {"trustedSecretName": "redis-ca", "secretName": "redis-client"},
+}  # fmt: skip
+
+
+def test_topics_in_redis_are_the_coordinators_settings_and_no_password_is_in_the_file() -> None:
+    children = cluster_children(cluster_spec(topics={"mode": "redis", "redis": REDIS}))
+    pod = one(children, "StatefulSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (variable,) = [it for it in container["env"] if it["name"] == "REDIS_PASSWORD"]
+    assert variable["valueFrom"] == {"secretKeyRef": {"name": "redis-login", "key": "password"}}
+    read = settings(0, environment={"REDIS_PASSWORD": "of-the-secret"}, topics={"mode": "redis", "redis": REDIS})
+    assert (read.topics_mode, read.redis_url, read.redis_prefix) == ("redis", REDIS["url"], "orders")
+    assert (read.redis_durability, read.redis_wait_replicas) == ("wait", 3)
+    assert (read.redis_username, read.redis_password) == ("muster", "of-the-secret")
+    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    files = {
+        f"{folders[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
+        for volume in pod["volumes"]
+        if "secret" in volume and volume["name"] in folders
+        for item in volume["secret"]["items"]
+    }
+    named = [read.redis_ssl_ca, read.redis_ssl_certificate, read.redis_ssl_key]
+    assert [files[str(path)] for path in named] == [
+        ("redis-ca", "ca.crt"), ("redis-client", "tls.crt"), ("redis-client", "tls.key"),
+    ]  # fmt: skip
+
+
+def test_the_rest_of_redis_is_the_coordinators_default_and_other_settings_of_it_may_be_in_config() -> None:
+    topics = {"mode": "redis", "redis": {"url": "redis://redis:6379"}}
+    read = settings(0, topics=topics, config={"redis.connections.max": 32})
+    assert (read.redis_prefix, read.redis_durability, read.redis_password) == ("muster", "", "")
+    assert (read.redis_connections_max, read.redis_ssl_ca) == (32, None)
+    assert settings(0).topics_mode == settings(0, topics={}).topics_mode == "embedded"
+    assert settings(0, topics={"mode": "none"}).topics_mode == settings(0, config={"topics.mode": "none"}).topics_mode
+    beside = settings(0, topics={"redis": {"url": "redis://redis:6379"}})
+    assert (beside.topics_mode, beside.redis_url) == ("embedded", "redis://redis:6379")
+
+
+@pytest.mark.parametrize("mode", ["embedded", "none", "redis"])
+def test_every_setting_that_topics_write_may_not_be_in_config_beside_it(mode: str) -> None:
+    redis = {"redis": REDIS} if mode == "redis" else {}
+    for key in TOPIC_STORE_KEYS:
+        with pytest.raises(InvalidObject, match=r"`config` may not hold `topics\.mode`"):
+            cluster_spec(topics={"mode": mode, **redis}, config={key: "x"})
+    written = topic_store.settings(cluster_spec(topics={"mode": "redis", "redis": REDIS}))
+    assert set(written) == set(TOPIC_STORE_KEYS)
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 5])

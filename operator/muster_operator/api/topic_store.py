@@ -1,0 +1,141 @@
+"""Where the records of topics are: `spec.topics` of a CoordinatorCluster, for logs in a Redis that is somebody else's.
+
+The password and certificates come from Secrets of the cluster's namespace, which only the kubelet reads: the operator
+needs no right for them. What it does not do: run a Redis, or look whether there is one; a coordinator says that of
+itself (docs/clients.md, "Topics in Redis").
+"""
+
+# ruff: noqa: RUF009  # a field is a call with its shape and text
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from muster_operator.api.fields import Record, spec_field
+from muster_operator.api.pod import NAME
+from muster_operator.api.schema import Integer, Rule, Text, choice
+
+EMBEDDED: Final = "embedded"
+REDIS: Final = "redis"
+NO_TOPICS: Final = "none"
+TLS_SCHEME: Final = "rediss://"
+KEYS: Final = (
+    "topics.mode",
+    "redis.url",
+    "redis.username",
+    "redis.password",
+    "redis.prefix",
+    "redis.durability",
+    "redis.wait.replicas",
+    "redis.ssl.ca.location",
+    "redis.ssl.certificate.location",
+    "redis.ssl.key.location",
+)
+"""Settings that these fields write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLogin:
+    username: str | None = spec_field(
+        Text(
+            max_length=255,
+            min_length=1,
+            pattern=r"^[^\s]+$",
+            pattern_text="must be a user's name, without spaces",
+        ),
+        "User of Redis. Absent: its default user.",
+    )
+    password_secret_name: str = spec_field(
+        NAME,
+        "Secret with `password`. The coordinators read it when they start: after a change of it, restart them"
+        " (`kubectl muster restart`).",
+        required=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisTls:
+    trusted_secret_name: str | None = spec_field(
+        NAME, "Secret with `ca.crt`: CAs of Redis' certificate. Absent: those of the image's system."
+    )
+    secret_name: str | None = spec_field(
+        NAME, "Secret with `tls.crt` and `tls.key`: the certificate that the coordinators show. Absent: none."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisStore:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.tls) || self.url.startsWith('rediss://')",
+            message="`tls` may only be set with a `url` that begins with rediss://",
+            holds=lambda redis: redis.tls is None or redis.url.startswith(TLS_SCHEME),
+        ),
+        Rule(
+            cel="!has(self.waitReplicas) || (has(self.durability) && self.durability == 'wait')",
+            message="`waitReplicas` may only be set with `durability` wait",
+            holds=lambda redis: redis.wait_replicas is None or redis.durability == "wait",
+        ),
+    )
+
+    url: str = spec_field(
+        Text(
+            max_length=300,
+            min_length=9,
+            pattern=r"^rediss?://([-a-zA-Z0-9.]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[0-9]{1,5})?$",
+            pattern_text="must be redis://HOST:PORT/DB, or rediss:// with TLS; user and password have fields of"
+            " their own",
+        ),
+        "Address of Redis 7.0 or newer, one for all coordinators: redis://HOST:PORT/DB, or rediss:// with TLS.",
+        required=True,
+    )
+    prefix: str | None = spec_field(
+        Text(
+            max_length=100,
+            min_length=1,
+            pattern=r"^[A-Za-z0-9._:-]+$",
+            pattern_text="must be letters, digits, dots, colons, dashes or underscores",
+        ),
+        "Partition P of topic T is the stream PREFIX:{T:P}. Absent: muster. It must not change while there are such"
+        " topics.",
+    )
+    durability: str | None = spec_field(
+        choice("memory", "wait", "aof"),
+        "When a batch is acknowledged: memory: when Redis has it in memory; wait: when `waitReplicas` of its replicas"
+        " have it, too; aof: when it is in its file on disk. Absent: as memory, but nothing is taken by a Redis that"
+        " keeps nothing.",
+    )
+    wait_replicas: int | None = spec_field(
+        Integer(low=1, high=100), "For `durability` wait: replicas of Redis that must have a batch. Absent: 1."
+    )
+    authentication: RedisLogin | None = spec_field(
+        Record(RedisLogin), "How the coordinators show who they are. Absent: they do not."
+    )
+    tls: RedisTls | None = spec_field(
+        Record(RedisTls), "Trust and certificate of connections by rediss://. Absent: the system's CAs, none shown."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStore:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.mode != 'redis' || has(self.redis)",
+            message="`mode` redis must have `redis`: the address is there",
+            holds=lambda topics: topics.mode != REDIS or topics.redis is not None,
+        ),
+        Rule(
+            cel="self.mode != 'none' || !has(self.redis)",
+            message="`redis` may not be set with `mode` none: there are no topics",
+            holds=lambda topics: topics.mode != NO_TOPICS or topics.redis is None,
+        ),
+    )
+
+    mode: str = spec_field(
+        choice(EMBEDDED, REDIS, NO_TOPICS),
+        "What a topic becomes that does not say it by its config `topic.store`: a replicated log of the coordinators"
+        " (embedded), or a set of Redis Streams. none: coordination alone, and no topics.",
+        default=EMBEDDED,
+    )
+    redis: RedisStore | None = spec_field(
+        Record(RedisStore), "The Redis of topics in Redis. With `mode` embedded only topics that say so are there."
+    )

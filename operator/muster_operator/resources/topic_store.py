@@ -1,0 +1,64 @@
+"""What `spec.topics` makes of the settings file and of the pods: keys, the password's variable, files of certificates.
+
+The file holds no password: `${env:REDIS_PASSWORD}` stands in it, and the pod's variable is the Secret's key. Keys are
+written for every release, since one that does not know topics in Redis must not start without them.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from muster_operator import naming
+from muster_operator.api.cluster import ClusterSpec
+from muster_operator.resources.owned import Manifest
+from muster_operator.resources.secured import Mounted
+
+PASSWORD_VARIABLE: Final = "REDIS_PASSWORD"
+TLS_DIR: Final = "/etc/muster-redis/tls"
+TRUST_DIR: Final = "/etc/muster-redis/trust"
+
+
+def settings(spec: ClusterSpec) -> dict[str, str]:
+    """Nothing without `spec.topics`: what stands in `spec.config`, or the coordinator's default, holds then."""
+    if spec.topics is None:
+        return {}
+    found = {"topics.mode": spec.topics.mode}
+    redis = spec.topics.redis
+    if redis is None:
+        return found
+    told = {
+        "redis.url": redis.url,
+        "redis.prefix": redis.prefix,
+        "redis.durability": redis.durability,
+        "redis.wait.replicas": None if redis.wait_replicas is None else str(redis.wait_replicas),
+    }
+    found |= {key: value for key, value in told.items() if value is not None}
+    if redis.authentication is not None:
+        if redis.authentication.username is not None:
+            found["redis.username"] = redis.authentication.username
+        found["redis.password"] = f"${{env:{PASSWORD_VARIABLE}}}"
+    if redis.tls is not None and redis.tls.trusted_secret_name is not None:
+        found["redis.ssl.ca.location"] = f"{TRUST_DIR}/ca.crt"
+    if redis.tls is not None and redis.tls.secret_name is not None:
+        found["redis.ssl.certificate.location"] = f"{TLS_DIR}/tls.crt"
+        found["redis.ssl.key.location"] = f"{TLS_DIR}/tls.key"
+    return found
+
+
+def environment(spec: ClusterSpec) -> list[Manifest]:
+    """Variables of every container that reads the settings file."""
+    redis = None if spec.topics is None else spec.topics.redis
+    if redis is None or redis.authentication is None:
+        return []
+    source = {"name": redis.authentication.password_secret_name, "key": naming.PASSWORD_KEY}
+    return [{"name": PASSWORD_VARIABLE, "valueFrom": {"secretKeyRef": source}}]
+
+
+def mounted(spec: ClusterSpec) -> Iterator[Mounted]:
+    tls = None if spec.topics is None or spec.topics.redis is None else spec.topics.redis.tls
+    if tls is None:
+        return
+    if tls.trusted_secret_name is not None:
+        yield Mounted("redis-trust", tls.trusted_secret_name, TRUST_DIR, {naming.CA_KEY: "ca.crt"})
+    if tls.secret_name is not None:
+        files = {naming.CERTIFICATE_KEY: "tls.crt", naming.PRIVATE_KEY: "tls.key"}
+        yield Mounted("redis-tls", tls.secret_name, TLS_DIR, files)
