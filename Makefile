@@ -14,12 +14,13 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
+	@echo "make run-redis  the same with the flights in Redis Streams: Redis is killed too, and read by XINFO at the end"
 	@echo "make test       everything: units, simulation, real processes with real clients (about half an hour on two cores)"
 	@echo "make test-fast  units, properties, scenarios (about 5 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
@@ -62,6 +63,10 @@ $(STAMP): pyproject.toml
 
 run: setup
 	$(BIN)/muster demo
+
+# Needs redis-server, 7.0 or newer.
+run-redis: setup
+	$(BIN)/muster demo --redis
 
 # What computes runs at the lowest priority beside what waits now and then, on the processor time that it leaves. What
 # measures a pause runs alone, and Spark with a real Kafka too: beside the simulator its groups did not settle in time.

@@ -20,7 +20,7 @@ OURS = {"muster_coordinator", "muster_operator", "muster_pipeline", "tests", "be
 COORDINATOR = "coordinator/muster_coordinator"
 FOLDERS = {
     "coordinator": ([COORDINATOR], [f"{COORDINATOR}/cli"], ("coordinator", "redis")),
-    "command line": ([f"{COORDINATOR}/cli"], [], ("cli", "demo")),
+    "command line": ([f"{COORDINATOR}/cli"], [], ("cli", "demo", "redis")),
     "operator": (["operator/muster_operator"], [], ("operator",)),
     "pipeline": (["pipeline/muster_pipeline"], [], ("pipeline", "sql")),
     "tests": (["tests", "bench", "e2e"], ["tests/applications/programs"], ("dev",)),

