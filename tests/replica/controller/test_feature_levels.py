@@ -159,8 +159,13 @@ def test_what_the_new_release_writes_begins_then() -> None:
     assert it.nodes[leader].group_manager._roll_wanted(1) is None
     for broker in (0, 1, 2):
         it.roll(broker, FEATURE_LEVEL)
-    it.world.run_until("the level", lambda: it.nodes[0].image().feature_level == FEATURE_LEVEL, 10 * FINALIZE_MS)
-    it.roll(it.wait_leader(1), FEATURE_LEVEL)  # who begins to lead says it, and who goes on does with the next look
+
+    def known() -> bool:
+        """By everybody: who begins to lead before says it with the next look, as who goes on does."""
+        return all(node.image().feature_level == FEATURE_LEVEL for node in it.nodes.values())
+
+    it.world.run_until("the level", known, 10 * FINALIZE_MS)
+    it.roll(it.wait_leader(1), FEATURE_LEVEL)
     assert it.commit(it.wait_leader(1), 0, "g", 1) == 0
     it.world.run_until(
         "all logs say it",

@@ -100,6 +100,9 @@ class ShardGroup(CoordinatorGroup[Effect]):
         self._notice = notice
         self._unsent: deque[Answer] = deque()
         """Answers left for later turns. Invariant: all that they promise is applied."""
+        self._slicing = False
+        """Answers were left for later turns, and `_answer_more` runs in the next one: until it finds none, further ones
+        are left too, or one turn would answer a slice of each."""
         self.requests = 0
         """Requests that were received since the start."""
         self._verifying = 0
@@ -238,7 +241,7 @@ class ShardGroup(CoordinatorGroup[Effect]):
     @override
     def _run(self, effects: list[Effect]) -> None:
         """All proposals are made now, and `GROUP_ANSWERS_PER_TURN` answers leave; the others leave in later turns."""
-        if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
+        if len(effects) == 1 and isinstance(effects[0], Answer) and not self._slicing:
             self._answer(effects[0])  # the usual case: a heartbeat
             if self.shard.untold:
                 self._tell()
@@ -251,11 +254,12 @@ class ShardGroup(CoordinatorGroup[Effect]):
             effect = work.popleft()
             if not isinstance(effect, Answer):
                 work.extend(self._append(effect))
-            elif self._resigning or (budget and not self._unsent):
+            elif self._resigning or (budget and not self._slicing):
                 budget -= 1
                 self._answer(effect)
             else:
-                if not self._unsent:
+                if not self._slicing:
+                    self._slicing = True
                     self._loop.call_soon(self._answer_more)
                 self._unsent.append(effect)
 
@@ -274,9 +278,11 @@ class ShardGroup(CoordinatorGroup[Effect]):
             )
 
     def _answer_more(self) -> None:
+        """Once more after the last of them: what comes in that turn leaves in the next one."""
+        self._slicing = bool(self._unsent)
         for _ in range(min(limits.GROUP_ANSWERS_PER_TURN, len(self._unsent))):
             self._answer(self._unsent.popleft())
-        if self._unsent:
+        if self._slicing:
             self._loop.call_soon(self._answer_more)
 
     def _answer(self, effect: Answer) -> None:
