@@ -37,6 +37,9 @@ STANDALONE = {
 """They speak HTTP with the standard library, so they answer: here, that nobody is there, or that no token is."""
 
 
+pytestmark = pytest.mark.timeout(200)
+
+
 @dataclass(frozen=True)
 class Ended:
     """What one command did."""
@@ -51,7 +54,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     folder = tmp_path_factory.mktemp("bare")
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder), *EVERY_PACKAGE],
-        capture_output=True, text=True, timeout=50, check=False,
+        capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return {name: Ended(code, said) for name, code, said in json.loads(done.stdout)}
