@@ -66,6 +66,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return text
 
 
+@pytest.mark.quiet
 def test_every_flight_is_seen_through_the_deaths_of_coordinator_and_redis(printed: str) -> None:
     steps = [
         r"cluster is ready at ",
@@ -90,6 +91,7 @@ def test_every_flight_is_seen_through_the_deaths_of_coordinator_and_redis(printe
     assert f"ok     committed offset = log end in {PARTITIONS} of {PARTITIONS} partitions" in verdict
 
 
+@pytest.mark.quiet
 def test_the_streams_stand_beside_the_lag_and_are_right(printed: str) -> None:
     """Read as a person reads them, and the log end counted anew from the last id."""
     lines = printed.splitlines()

@@ -11,6 +11,7 @@ from muster_coordinator.redis_streams.append_script import arguments, keys_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
+from muster_coordinator.runtime.limits import REDIS_JUDGE_MS
 from muster_coordinator.runtime.redis_server import RedisServer as Client
 from muster_coordinator.runtime.redis_server import RedisSettings
 
@@ -107,6 +108,28 @@ def cutting(port: int, marker: bytes) -> Handler:
                 await writer.drain()
                 if doomed:
                     break
+        finally:
+            for one in (writer, far_writer):
+                one.close()
+
+    return handle
+
+
+def loading(port: int, times: int) -> Handler:
+    """A proxy whose server says so often that it is loading, in the words of one that has just been started: its file
+    is not open yet."""
+    left = iter(range(times))
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            while data := await reader.read(65_536):
+                far_writer.write(data)
+                answer = await far_reader.read(65_536)
+                if b"aof_enabled:" in answer and next(left, None) is not None:
+                    answer = answer.replace(b"loading:0", b"loading:1").replace(b"aof_enabled:1", b"aof_enabled:0")
+                writer.write(answer)
+                await writer.drain()
         finally:
             for one in (writer, far_writer):
                 one.close()
@@ -273,3 +296,35 @@ def test_a_server_is_judged_when_it_is_reached(server: RedisServer) -> None:
             admin.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
     asyncio.run(told())
+
+
+def test_a_server_that_is_loading_is_not_judged_yet(server: RedisServer) -> None:
+    """After a restart it says that it has no append-only file: every replica would refuse it for a minute."""
+
+    async def told() -> None:
+        async with listening(loading(server.port, 2)) as port, using(port, durability="aof") as used:
+            assert await used.judged() == ""
+            assert {why["why"] for what, why in used.notices if what == "Redis cannot be reached"} == {
+                "it is loading its files"
+            }
+            assert not [why for _, why in used.notices if "append-only" in str(why)]
+
+    asyncio.run(told())
+
+
+def test_a_server_that_is_made_fit_is_written_to_soon(server: RedisServer) -> None:
+    admin = server.connect()
+    admin.ask("CONFIG", "SET", "appendonly", "no")
+
+    async def told() -> None:
+        async with using(server.port, durability="aof") as used:
+            assert await used.judged() == "redis.durability is aof, and it has no append-only file"
+            admin.ask("CONFIG", "SET", "appendonly", "yes")
+            async with asyncio.timeout(REDIS_JUDGE_MS / 2_000):
+                while used.client.unfit():
+                    await asyncio.sleep(0.05)
+
+    try:
+        asyncio.run(told())
+    finally:
+        admin.ask("CONFIG", "SET", "appendonly", "yes")

@@ -51,6 +51,11 @@ class Fitness(NamedTuple):
         return f"Redis has the batch, but not in time in {where}"
 
 
+def is_loading(info: bytes) -> bool:
+    """Does it still read its files? Until then it has no append-only file by what it says, and answers to nothing."""
+    return b"\nloading:1" in info
+
+
 def judged(info: bytes, appendfsync: str, fitness: Fitness) -> Judgement:
     """Judge a server by its INFO."""
     said = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)

@@ -3,8 +3,9 @@
 Problem: a call may fail before it was sent, after, or by the server's word, and only the last says that nothing has
 happened. Mechanism: each call has a connection of a bounded pool to itself, and what fails tells how far it had come.
 Scripts go by their digest, and by their text where the server does not know it. What is to be durable goes with WAIT or
-WAITAOF on the same connection, in the same write. The server is judged when it is first reached and every minute: a
-server that would lose what it confirms, without anybody having agreed to that (`redis.durability`), is not written to.
+WAITAOF on the same connection, in the same write. The server is judged when it is first reached and every minute, and
+one that is not fit every second: a server that would lose what it confirms, without anybody having agreed to that
+(`redis.durability`), is not written to.
 What this does not do: try again (callers do, who know what a second try means), Sentinel or Cluster.
 """
 
@@ -34,7 +35,7 @@ from muster_coordinator.ports import Notice
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
 from muster_coordinator.runtime.limits import REDIS_CALLS_MAX, REDIS_JUDGE_MS, REDIS_RETRY_MS
-from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, judged
+from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
 from muster_coordinator.runtime.redis_news import News, raise_bug
 
 AWAY = "Redis cannot be reached"
@@ -190,7 +191,11 @@ class RedisServer:
             pause_ms = REDIS_JUDGE_MS
             try:
                 info = await self._ask("INFO", "server", "memory", "persistence", "replication")
+                if is_loading(info):
+                    raise BusyLoadingError("it is loading its files")
                 self._judgement = judged(info, await self._fsync(), self._fitness)
+                if self._judgement.unfit:
+                    pause_ms = REDIS_RETRY_MS
             except (RedisError, OSError) as error:
                 self._notice(AWAY, {"why": str(error)}, None)
                 pause_ms = REDIS_RETRY_MS
