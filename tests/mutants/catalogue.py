@@ -301,7 +301,7 @@ MUTANTS = (
             ),
         ),
         kinds=("bit-rot", "power-all", "kill"),
-        first=26,
+        first=55,
     ),
     Mutant(
         "a dial that ran into its time-out is the last",
