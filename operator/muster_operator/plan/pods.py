@@ -39,6 +39,18 @@ def broken(pod: PodView) -> str | None:
     return "Failed" if pod.phase == "Failed" else None
 
 
+SCHEDULED_WITHIN_MS: Final = 10_000
+"""A scheduler that does not know the claim of a new pod yet calls it unschedulable, and tries again."""
+
+
+def degraded(pod: PodView, *, now_ms: int) -> str | None:
+    """As `broken`, but for a pod without a node that was made just now."""
+    is_new = pod.created_ms is not None and now_ms - pod.created_ms < SCHEDULED_WITHIN_MS
+    if pod.unschedulable and is_new and pod.waiting_reason not in CANNOT_START:
+        return None
+    return broken(pod)
+
+
 def stuck(pod: PodView, *, until_ms: int, settings: PlanSettings) -> str | None:
     """Why the pod counts against its revision, or None. `until_ms`: up to then it could have become Ready."""
     reason = broken(pod)

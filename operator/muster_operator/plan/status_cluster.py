@@ -17,7 +17,7 @@ from muster_operator.plan.conditions import Finding, condition, finding, merged,
 from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.members import Members, forgotten, scaling_status
 from muster_operator.plan.node_loss import node_loss_finding
-from muster_operator.plan.pods import broken
+from muster_operator.plan.pods import degraded
 from muster_operator.plan.replacement import Replacement
 from muster_operator.plan.replication import replication_status
 from muster_operator.plan.rollout import Step
@@ -270,7 +270,7 @@ def _degraded(
         return Finding(type=type_, status="True", reason=certificates.reason, message=certificates.message)
     pods = world.statefulset.pods if world.statefulset is not None else ()
     for pod in pods:
-        why = broken(pod)
+        why = degraded(pod, now_ms=world.now_ms)
         if why is not None:
             reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
             return finding(type_, True, reason, f"{pod.name}: {why}")

@@ -19,7 +19,7 @@ from muster_operator.plan.consumers import lacking, ready, unusable
 from muster_operator.plan.departing import Departing
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
 from muster_operator.plan.pausing import held_at
-from muster_operator.plan.pods import broken
+from muster_operator.plan.pods import degraded
 from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.referenced import Move, described
 from muster_operator.plan.scaling import Departure, naming_some
@@ -272,7 +272,7 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
     if static.reason == Reason.DUPLICATE_INSTANCE_ID:
         return finding(type_, True, Reason.DUPLICATE_INSTANCE_ID, static.message)
     for pod in world.pods:
-        why = broken(pod)
+        why = degraded(pod, now_ms=world.now_ms)
         if why is not None:
             reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
             return finding(type_, True, reason, f"{pod.name}: {why}")

@@ -6,7 +6,9 @@ import pytest
 from muster_operator.api.conditions import Reason
 from muster_operator.plan.actions import DeleteChild, EvictPod
 from muster_operator.plan.cluster import plan_cluster
-from muster_operator.plan.pods import broken, stuck, unsettled
+from muster_operator.plan.conditions import condition
+from muster_operator.plan.group import plan_group
+from muster_operator.plan.pods import broken, degraded, stuck, unsettled
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.scaling import departure
 from muster_operator.world.cluster import RaftGroupView, ReplicaView
@@ -32,6 +34,24 @@ def test_a_running_pod_that_is_not_ready_is_neither_broken_nor_stuck_until_its_p
     assert stuck(recovering, until_ms=NOW_MS + 1, settings=SETTINGS) is not None
     crashing = pod(0, ready=False, restarts=3)
     assert (broken(crashing), stuck(crashing, until_ms=NOW_MS, settings=SETTINGS)) == (None, "3 restarts")
+
+
+@pytest.mark.parametrize(("age_ms", "told"), [(9_999, False), (10_000, True), (None, True)])
+def test_a_pod_that_was_made_just_now_may_have_no_node_yet(age_ms: int | None, *, told: bool) -> None:
+    """Seen on a node: "persistentvolumeclaim not found", for a claim that was made in the same second."""
+    made_ms = None if age_ms is None else NOW_MS - age_ms
+    waits = replace(pod(0, ready=False, unschedulable=True), created_ms=made_ms, ready_since_ms=None)
+    group = plan_group(group_world(pods=(waits,), group=group_view(())), SETTINGS)
+    world = fresh().world()
+    assert isinstance(world.statefulset, StatefulSetView)
+    mine = replace(waits, created_ms=None if age_ms is None else world.now_ms - age_ms)
+    pods = (mine, *world.statefulset.pods[1:])
+    cluster = plan_cluster(replace(world, statefulset=replace(world.statefulset, pods=pods)), SETTINGS)
+    for plan in (group, cluster):
+        reasons = {str(condition(plan.status, "Degraded")["reason"]), *(str(one.reason) for one in plan.events)}
+        assert (str(Reason.POD_UNSCHEDULABLE) in reasons) == told, reasons
+    failing = replace(waits, waiting_reason="ImagePullBackOff")
+    assert degraded(failing, now_ms=NOW_MS) == "ImagePullBackOff"
 
 
 def drained() -> ModelCluster:
