@@ -106,8 +106,8 @@ JOINING_MUTANTS = (
     one(
         "ADR 46: a late cancellation ends another move",
         "controller.moves",
-        "or partition.voters != voters:\n        return partition\n    return move_partition(",
-        "or False:\n        return partition\n    return move_partition(",
+        "    under_way = partition.moves and partition.voters == voters\n",
+        "    under_way = partition.moves\n",
         "controller.test_moves.test_only_the_move_that_is_named_is_cancelled",
     ),
     one(

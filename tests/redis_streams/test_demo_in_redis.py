@@ -194,11 +194,11 @@ def test_one_that_dies_by_itself_is_told_with_the_end_of_its_log(tmp_path: Path)
 
 
 FAKE = """#!{python}
-import socket, sys, time
+import signal, socket, sys
 words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 if {mode!r} == "silent":
     print("not yet", flush=True)
-    time.sleep(600)
+    signal.pause()
 folder, text = words["--dir"].encode(), {info!r}.encode()
 answers = {{b"PING": b"+PONG\\r\\n", b"INFO": b"$%d\\r\\n%s\\r\\n" % (len(text), text)}}
 answers[b"CONFIG"] = b"*2\\r\\n$3\\r\\ndir\\r\\n$%d\\r\\n%s\\r\\n" % (len(folder), folder)

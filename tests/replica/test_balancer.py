@@ -359,7 +359,7 @@ def test_what_was_cancelled_is_not_tried_again_for_a_while() -> None:
     assert held(cluster)[7] > 0
     status = balancer(cluster).status
     assert status.state is State.LEVEL
-    assert re.fullmatch(r"1 copies were cancelled, and are not tried again for \d+ s", status.reason), status
+    assert re.fullmatch(r"copies that were cancelled are not tried again for \d+ s: 1", status.reason), status
     cluster.world.run_for(AVOIDED_MS // 2)
     assert balancer(cluster).status == (State.LEVEL, "", 0)
 

@@ -2,14 +2,16 @@
 serves, it is told once, and room, or another wish, is all it takes (ADR 46). If there is no room for long, it is
 cancelled, and leaves nothing behind."""
 
+import re
 from collections.abc import Mapping
 
 import pytest
 from muster_coordinator.events import COPY_GOES_ON, COPY_WAITS, MOVE_CANCELLED, Event
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import MIB
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.maintenance.full_targets import NEVER_MS, moves_to
+from muster_coordinator.replica.maintenance.weights import COUNTS_MS, REPORT_MS
 from muster_coordinator.replica.snapshots.install import GIVEN_UP
 
 from tests.replica.cluster import SimCluster
@@ -180,3 +182,31 @@ def test_who_had_it_before_never_cancels_its_move() -> None:
     assert {broker: set(moves_to(image, BrokerId(broker))) for broker in (0, 1, 2, TARGET, 8)} == {
         0: set(), 1: set(), 2: set(), TARGET: {GROUP}, 8: set(),
     }  # fmt: skip
+
+
+def test_what_is_known_of_room_before_a_move_is_asked_for() -> None:
+    """By the controller's leader, from what the partition's leader and the target have told; who is silent is not
+    known, and nobody is refused for that."""
+    cluster = crowded(BY_FILES)
+    leave(cluster, LOW + SIZE // 2)
+    controller = cluster.nodes[cluster.wait_leader(0)]
+    group, target = GroupNo(GROUP), BrokerId(TARGET)
+    assert controller.lack_of_room(group, target) == "", "not told yet"
+    cluster.world.run_for(2 * REPORT_MS)
+    said = controller.lack_of_room(group, target)
+    assert said.startswith(f"broker {TARGET} has room for ")
+    room, takes = map(int, re.findall(r"for (\d+) bytes before its disk is low, and it takes (\d+)$", said)[0])
+    assert room <= SIZE // 2 < takes
+    assert controller.lack_of_room(group, BrokerId(8)) == ""
+    others = [node for node in cluster.nodes.values() if node is not controller]
+    assert {node.lack_of_room(group, target) for node in others} == {""}
+    cluster.kill(TARGET)
+    cluster.world.run_for(COUNTS_MS + 1_000)
+    assert controller.lack_of_room(group, target) == "", "that is long ago"
+    cluster.restart(TARGET)
+    cluster.wait_ready()
+    leave(cluster, LOW - 1)
+    cluster.world.run_for(2 * REPORT_MS)
+    low = f"the disk of broker {TARGET} is low"
+    assert cluster.nodes[cluster.wait_leader(0)].lack_of_room(group, target) == low
+    assert {node.lack_of_room(group, target) for node in cluster.nodes.values()} <= {low, ""}, "who does not lead it"

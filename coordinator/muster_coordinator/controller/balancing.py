@@ -233,8 +233,7 @@ class Planner(Iterator[PlannedMove]):
     def _resized(self, place: _Place) -> tuple[BrokerId, ...] | str:
         """Who is to have the partition so that it has as many replicas as it is to have; else why nobody is."""
         partition = place.now
-        takers = [broker for broker in self._takers if (partition.group, broker) not in self._avoided]
-        candidates = Candidates(self._image.brokers, takers, self._connected, self._count)
+        candidates = Candidates(self._image.brokers, self._open_to(partition), self._connected, self._count)
         origin = partition.move.origin if partition.move is not None and partition.moves else partition.voters
         first = partition.preferred
         # The preferred leader stays the first, which it need not have been: so no leadership has to move.
@@ -262,8 +261,7 @@ class Planner(Iterator[PlannedMove]):
                 giver = max(
                     doubled, key=lambda broker: (broker != place.now.preferred, self._count.get(broker, 0), broker)
                 )
-                fit = [broker for broker in self._takers if self._racks[broker] in free]
-                fit = [broker for broker in fit if (place.now.group, broker) not in self._avoided]
+                fit = [broker for broker in self._open_to(place.now) if self._racks[broker] in free]
                 if not fit:
                     break
                 taker = self._least(fit)
@@ -329,17 +327,17 @@ class Planner(Iterator[PlannedMove]):
     def _rack(self, broker: BrokerId) -> str:
         return self._racks.get(broker, "")
 
+    def _open_to(self, partition: Partition) -> list[BrokerId]:
+        """Those that may get a replica, also of this partition."""
+        return [broker for broker in self._takers if (partition.group, broker) not in self._avoided]
+
     def _least(self, brokers: Iterable[BrokerId]) -> BrokerId:
         return min(brokers, key=lambda broker: (self._count[broker], broker))
 
     def _taker(self, partition: Partition, giver: BrokerId) -> BrokerId | None:
         """Who should have the replica of `giver`: in a rack of its own, if there is one, with the fewest replicas."""
         others = {self._rack(broker) for broker in partition.voters if broker != giver}
-        fit = [
-            broker
-            for broker in self._takers
-            if broker not in partition.voters and (partition.group, broker) not in self._avoided
-        ]
+        fit = [broker for broker in self._open_to(partition) if broker not in partition.voters]
         apart = [broker for broker in fit if self._racks[broker] not in others]
         return self._least(apart or fit) if fit else None
 

@@ -149,8 +149,8 @@ class CompleteMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelMove:
-    """The move to these voters ends, and those from before it are wanted again (ADR 46). It changes nothing if others
-    are wanted by now. Written from `image.MEMBERS_LEVEL` on only."""
+    """The move to these voters ends, and those from before it are wanted again (ADR 46). Refused if others are
+    wanted by now. Written from `image.MEMBERS_LEVEL` on only."""
 
     topic_id: bytes
     partition: int

@@ -49,10 +49,10 @@ def complete_move(partition: Partition, voters: tuple[BrokerId, ...]) -> Partiti
 
 
 def cancel_move(cluster: ClusterImage, partition: Partition, voters: tuple[BrokerId, ...]) -> Partition:
-    """The partition on its way back from these voters; the same object if it is not on its way to them: somebody wants
-    something else by now, or the move was complete before. Raises `MisfitError` as `move_partition` does."""
-    if not partition.moves or partition.voters != voters:
-        return partition
+    """The partition on its way back from these voters. Raises `MisfitError` if it is not on its way to them (somebody
+    wants something else by now, or the move was complete before), and as `move_partition` does."""
+    under_way = partition.moves and partition.voters == voters
+    require(under_way, Code.NO_REASSIGNMENT_IN_PROGRESS, f"the partition is not on its way to {list(voters)}")
     return move_partition(cluster, partition, ())
 
 

@@ -141,7 +141,7 @@ class Balancer:
         if image is None or group is None or not group.serves or image.feature_level < MEMBERS_LEVEL:
             self._whole_since_ms = None
             self._emptied_since_ms = {}
-            self._moving, self._cancelled = None, {}
+            self._moving, self._cancelled, self._too_large = None, {}, frozenset()
             self.status = BalancerStatus(State.ELSEWHERE)
             self.weighed = Weighed(exchanges=self.weighed.exchanges)
             return
@@ -206,7 +206,7 @@ class Balancer:
         if not self._cancelled:
             return ""
         left_ms = max(self._cancelled.values()) - self._loop.monotonic_ms()
-        return f"{len(self._cancelled)} copies were cancelled, and are not tried again for {-(-left_ms // 1_000)} s"
+        return f"copies that were cancelled are not tried again for {-(-left_ms // 1_000)} s: {len(self._cancelled)}"
 
     def _plan_of(self, image: ClusterImage, takers: frozenset[BrokerId], may_level: bool) -> Plan:
         avoided = self.avoided()

@@ -182,7 +182,7 @@ class Surface(Protocol):
 
     def lack_of_room(self, group: GroupNo, broker: BrokerId) -> str:
         """Why a copy of the group to that broker would get no room; "": nothing that is known here says so. Who leads
-        the controller's group knows more than whether disks are low."""
+        the controller's group knows of every broker; others know that a disk is low where they lead that broker."""
 
     def free_bytes(self) -> int:
         """Free bytes on the data folder's disk, as last measured; -1: unknown."""
