@@ -2,7 +2,6 @@
 document 004, each asked and answered in its own frames."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,26 +19,6 @@ from tests.redis_streams.redis_server import Connection, RedisServer
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 OFFSETS = Offsets.of_bits(10)
 PATIENCE_S = 90.0
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def cluster(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MusterCluster]:
-    settings = {
-        "topics.mode": "redis",
-        "redis.url": f"redis://127.0.0.1:{redis.port}/0",
-        "redis.durability": "aof",
-        "redis.timeout.ms": "2000",
-        "group.initial.rebalance.delay.ms": "0",
-    }
-    folder = tmp_path_factory.mktemp("muster") / "disk"
-    with MusterCluster(folder, replicas=1, partitions=2, settings=settings) as started:
-        yield started
 
 
 def make_topic(cluster: MusterCluster, name: str, partitions: int) -> None:
