@@ -1,6 +1,7 @@
 """A minute in the life of groups on a Muster cluster: joins, leaves, kills, a dead coordinator, resets by commit."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from muster_pipeline.sources.cluster import Cluster
 from muster_pipeline.sources.log_end_offsets import sample
 
 from tests.cluster import MusterCluster, wait_until
+from tests.pipeline.demo.member import QUIET
 
 TOPICS = {"flights": 6, "weather": 3}
 NAME = "demo"
@@ -45,24 +47,34 @@ class Life:
     def member(self, name: str, group: str, strategy: str = "range", instance: str = "-") -> None:
         command = [sys.executable, "-m", "tests.pipeline.demo.member", self.cluster.bootstrap, group, name, strategy]
         root = Path(__file__).resolve().parents[3]
-        self.members[name] = subprocess.Popen([*command, instance, *TOPICS], cwd=root)
+        self.members[name] = subprocess.Popen([*command, instance, *TOPICS], cwd=root, stdout=subprocess.PIPE)
 
     def leave(self, name: str) -> None:
         process = self.members.pop(name)
         process.terminate()
-        process.wait(STEP_SECONDS_MAX)
+        process.communicate(timeout=STEP_SECONDS_MAX)
 
     def kill(self, name: str) -> None:
         process = self.members.pop(name)
         process.kill()
-        process.wait()
+        process.communicate()
+
+    def quieten(self) -> None:
+        """The members stay, and none of them commits after this."""
+        for process in self.members.values():
+            process.send_signal(signal.SIGUSR1)
+        for name, process in self.members.items():
+            assert process.stdout is not None
+            ready, _, _ = select.select([process.stdout], [], [], STEP_SECONDS_MAX)
+            assert ready, f"{name} is not quiet after {STEP_SECONDS_MAX} s"
+            assert process.stdout.readline().decode().strip() == QUIET, f"{name} ended"
 
     def stop(self) -> None:
         self._quiet.set()
         for process in self.members.values():
             process.kill()
         for process in self.members.values():
-            process.wait()
+            process.communicate()
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0, "linger.ms": 50})
@@ -159,6 +171,7 @@ class Life:
         self._quiet.set()
         for thread in threads:
             thread.join(STEP_SECONDS_MAX)
+        self.quieten()
 
     def _kill_coordinator(self, group: str) -> None:
         found = self.group(group)
