@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,6 +29,7 @@ from tests.cluster import MusterCluster, wait_until
 from tests.faults import producers, registers
 from tests.faults.checks import Claim, Seen, check, operations
 from tests.faults.machine_probe import MachineProbe
+from tests.faults.pauses import Pause, longest_pauses, now, story
 from tests.faults.producers import logs
 from tests.faults.steps import Logs, Step
 from tests.integration.test_replaced_replica import all_changed, controller, data_of, folder_of, muster, replace
@@ -65,12 +67,6 @@ class Form(NamedTuple):
     pause_s_max: float
     """For how long no group may pause."""
     level_timeout_s: int = LEVEL_TIMEOUT_S
-
-
-class Pause(NamedTuple):
-    seconds: float
-    began_s: float
-    """Since all were served first."""
 
 
 class Result(NamedTuple):
@@ -147,7 +143,10 @@ class _Run:
         wait_until("all is where it is to be", done, self.form.level_timeout_s, every=0.5)
 
     def _logs(self) -> Logs:
-        return Logs([self.cluster.output, *sorted(self.cluster.folder.glob("replica-*/server.log"))])
+        return Logs(self.log_paths())
+
+    def log_paths(self) -> list[Path]:
+        return [self.cluster.output, *sorted(self.cluster.folder.glob("replica-*/server.log"))]
 
     def _replace(self, broker: int) -> None:
         folder = folder_of(self.cluster, broker)
@@ -238,6 +237,10 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
                 if pause.seconds > form.pause_s_max
             ),
         ]
+        for group, pause in pauses.items():
+            if pause.seconds > form.pause_s_max:
+                for line in story(offsets, group, pause, since_us, this.log_paths(), now()):
+                    say(line)
         return Result(time.monotonic() - began, operations(seen), this.killed, found, pauses)
 
 
@@ -302,19 +305,3 @@ def _read_once(member: Member) -> list[str]:
         for one, two in pairwise(offsets)
         if two != one + 1
     ]
-
-
-def longest_pauses(load: registers.RegisterLoad, since_us: int) -> dict[str, Pause]:
-    """Group -> the longest time without any answer of success to its clients, and when it began."""
-    served: dict[str, list[int]] = defaultdict(list)
-    for op in load.history.ops:
-        done = 0 in op.answer.values() if isinstance(op.answer, dict) else getattr(op.answer, "error", -1) == 0
-        if op.answered_us is not None and op.answered_us >= since_us and done:
-            served[op.group].append(op.answered_us)
-    return {
-        group: max(
-            (Pause((two - one) / 1e6, (one - since_us) / 1e6) for one, two in pairwise(sorted(times))),
-            default=Pause(0.0, 0.0),
-        )
-        for group, times in sorted(served.items())
-    }

@@ -45,7 +45,7 @@ class AsyncLine:
         assert isinstance(found, Found)
         self.hang_up()
         if found.error != 0:
-            raise EOFError
+            raise EOFError(f"error {found.error} looking for it")
         await self.connect(found.host, found.port)
 
     def hang_up(self) -> None:

@@ -44,7 +44,8 @@ class _Client:
                 else:
                     await self._read()
                 await asyncio.sleep(self.rand.uniform(0, 2 * self.load.pause_s))
-            except REFUSED:
+            except REFUSED as error:
+                self.load.refusals.append((now_us(), self.group, f"{self.name}: {error!r}"))
                 self._line.hang_up()
                 await asyncio.sleep(self.rand.uniform(0, 2 * RETRY_S))
         self._line.hang_up()
@@ -72,7 +73,7 @@ class _Client:
 
     def _served(self, code: int) -> None:
         if code != 0:
-            raise EOFError  # look for the coordinator again
+            raise EOFError(f"error {code}")  # look for the coordinator again
         self.served_us = now_us()
         self.load.done += 1
 
@@ -88,6 +89,8 @@ class RegisterLoad(LoopThread):
         self.history = History()
         self.done = 0
         """Commits and reads that succeeded."""
+        self.refusals: list[tuple[int, str, str]] = []
+        """When, of which group, and what: why a client looks for its coordinator again."""
         self.clients = [
             _Client(self, f"c{group}-{n}", f"registers-{group}", seed * 1_000 + group * 100 + n)
             for group in range(GROUPS)
