@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.cluster import STOP_SECONDS_MAX, wait_until
+from tests.live_files import live_paths, live_sizes
 
 ADMIN_TIMEOUT_S = 20
 _keepers: list[subprocess.Popen[bytes]] = []
@@ -44,7 +45,7 @@ class Server:
 
     def segments(self, topic: str) -> list[Path]:
         """Files of a topic's records, of all replicas."""
-        return [file for file in self._folder.rglob(f"{topic}-*/*.log") if file.stat().st_size]
+        return [file for file, size in live_sizes(live_paths(self._folder, f"**/{topic}-*/*.log")).items() if size]
 
     def unique(self, stem: str) -> str:
         return f"{stem}-{uuid.uuid4().hex[:8]}"

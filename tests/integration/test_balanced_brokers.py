@@ -12,6 +12,7 @@ from muster_coordinator.cli.exits import Exit
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_joined_broker import undisturbed
 from tests.integration.test_replaced_replica import SETTINGS, TOPIC, Clients, controller, data_of, muster
+from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -36,7 +37,7 @@ def test_brokers_that_join_are_levelled_and_one_leaves_whoever_dies(tmp_path: Pa
             return Counter(broker for partition in partitions for broker in partition.replicas)
 
         def folders(replica: int) -> int:
-            return len(list((data_of(cluster, replica) / "segments").glob("*/*-*")))
+            return len(live_paths(data_of(cluster, replica) / "segments", "*/*-*"))
 
         def is_level(brokers: tuple[int, ...]) -> bool:
             held = replicas()

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_many_raft_groups import create_topic
+from tests.live_files import live_paths, live_sizes
 from tests.raw_client import RawClient
 from tests.raw_group import NONE, commit, fetch, find_coordinator
 
@@ -31,11 +32,11 @@ FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 
 
 def log_folder(cluster: MusterCluster, replica: int) -> Path:
-    return next((cluster.folder / f"replica-{replica}" / "data").rglob("__consumer_offsets-0"))
+    return live_paths(cluster.folder / f"replica-{replica}" / "data", "**/__consumer_offsets-0")[0]
 
 
 def size_of(cluster: MusterCluster, replica: int) -> int:
-    return sum(path.stat().st_size for path in log_folder(cluster, replica).glob("*.log"))
+    return sum(live_sizes(live_paths(log_folder(cluster, replica), "*.log")).values())
 
 
 def read(bootstrap: str) -> tuple[int, int, list[tuple[int, bytes]]]:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import CommitLoad, records_of
 from tests.integration.test_replaced_replica import SETTINGS, TOPIC, Clients, data_of, muster
+from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -44,7 +45,7 @@ def grow(cluster: MusterCluster, brokers: int, partitions: int) -> None:
     assert changed.stdout.endswith("all groups have their replicas\n")
     assert votes(cluster, range(brokers)) == [list(range(brokers))] * brokers
     for replica in range(brokers):
-        found = {path.name for path in (data_of(cluster, replica) / "segments").glob("*/*-*")}
+        found = {path.name for path in live_paths(data_of(cluster, replica) / "segments", "*/*-*")}
         assert {f"__consumer_offsets-{number}" for number in range(PARTITIONS)} <= found
         assert {f"{TOPIC}-0", f"{TOPIC}-1"} <= found
 

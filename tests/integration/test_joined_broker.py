@@ -25,6 +25,7 @@ from tests.integration.test_replaced_replica import (
     muster,
     replace,
 )
+from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -213,7 +214,7 @@ def test_kafkas_tool_moves_a_partition_to_it_under_load_whoever_dies(tmp_path: P
             return {key: entry.value for key, entry in found.items() if ".throttled." in key and entry.value}
 
         def folders(replica: int) -> list[str]:
-            return [path.name for path in (data_of(cluster, replica) / "segments").glob(f"*/{TOPIC}-0")]
+            return [path.name for path in live_paths(data_of(cluster, replica) / "segments", f"*/{TOPIC}-0")]
 
         def is_on(*replicas: int) -> bool:
             found = admin.list_topics(timeout=20).topics[TOPIC].partitions[0]

@@ -11,6 +11,7 @@ from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import records_of
 from tests.integration.test_many_raft_groups import create_topic
+from tests.live_files import live_paths
 from tests.raw_client import RawClient
 from tests.raw_group import NONE, RawMember, commit, find_coordinator
 
@@ -18,12 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 
 def segments_of(cluster: MusterCluster, replica: int, partition: int) -> list[Path]:
-    found = [
-        path
-        for path in (cluster.folder / f"replica-{replica}" / "data").rglob("*.log")
-        if path.parent.name == f"__consumer_offsets-{partition}"
-    ]
-    return sorted(found)
+    return live_paths(cluster.folder / f"replica-{replica}" / "data", f"**/__consumer_offsets-{partition}/*.log")
 
 
 @pytest.mark.java

@@ -12,6 +12,7 @@ from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import CommitLoad
 from tests.integration.test_joined_broker import NEW, await_observer, undisturbed
 from tests.integration.test_replaced_replica import GROUP, SETTINGS, TOPIC, Clients, data_of
+from tests.live_files import live_paths
 from tests.raw_client import RawClient, request
 from tests.raw_group import FIND, NONE, find_coordinator
 
@@ -42,7 +43,7 @@ def coordinators(cluster: MusterCluster, group: str) -> set[int]:
 def are_on(cluster: MusterCluster, *replicas: int) -> bool:
     """These have all offsets partitions, by what is on the disks, and the others none of them."""
     for replica in EVERYBODY:
-        folders = (data_of(cluster, replica) / "segments").glob(f"*/{OFFSETS}-*")
+        folders = live_paths(data_of(cluster, replica) / "segments", f"*/{OFFSETS}-*")
         if {path.name for path in folders} != (
             {f"{OFFSETS}-{number}" for number in range(PARTITIONS)} if replica in replicas else set()
         ):

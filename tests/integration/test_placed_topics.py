@@ -16,6 +16,7 @@ from muster_coordinator.cli.exits import Exit
 from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_replaced_replica import SETTINGS, data_of, folder_of, muster
+from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -71,7 +72,7 @@ def told(cluster: MusterCluster, topic: str, by: int) -> dict[int, tuple[int, li
 
 def folders(cluster: MusterCluster, topic: str, partition: int) -> set[int]:
     brokers = range(len(RACKS))
-    return {n for n in brokers if list((data_of(cluster, n) / "segments").glob(f"*/{topic}-{partition}"))}
+    return {n for n in brokers if live_paths(data_of(cluster, n) / "segments", f"*/{topic}-{partition}")}
 
 
 def test_replicas_are_in_all_racks_and_only_where_every_broker_says(cluster: MusterCluster) -> None:

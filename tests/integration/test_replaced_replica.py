@@ -17,6 +17,7 @@ from muster_coordinator.cli.exits import Exit
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import records_of
+from tests.live_files import live_contents, live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -149,8 +150,8 @@ def leading(cluster: MusterCluster, replica: int) -> list[dict[str, Any]]:
 
 def stored(cluster: MusterCluster, replica: int) -> str:
     """SHA-256 of all that a replica's segments of the topic hold."""
-    logs = sorted((cluster.folder / f"replica-{replica}").rglob(f"{TOPIC}-0/*.log"))
-    return hashlib.sha256(b"".join(log.read_bytes() for log in logs)).hexdigest()
+    logs = live_paths(cluster.folder / f"replica-{replica}", f"**/{TOPIC}-0/*.log")
+    return hashlib.sha256(b"".join(data for _, data in live_contents(logs))).hexdigest()
 
 
 def test_lost_volumes_are_replaced_one_after_the_other_under_clients_without_a_rebalance(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import records_of
+from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -29,7 +30,7 @@ def small_segments(tmp_path: Path) -> Iterator[MusterCluster]:
 
 
 def segments(cluster: MusterCluster, replica: int) -> list[Path]:
-    return sorted((cluster.folder / f"replica-{replica}").rglob(f"{TOPIC}-0/*.log"))
+    return live_paths(cluster.folder / f"replica-{replica}", f"**/{TOPIC}-0/*.log")
 
 
 def row(cluster: MusterCluster, replica: int) -> dict:

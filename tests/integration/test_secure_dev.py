@@ -27,6 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import kafka_tools
 from tests.cluster import free_port_base, wait_until
+from tests.live_files import live_contents, live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400)]
 
@@ -242,9 +243,9 @@ def no_password_is_anywhere(dev: SecureDev) -> Iterator[None]:
     yield
     secrets = [(dev.secure / f"{user}.password").read_text().strip() for user in ("admin", "app")]
     texts = [*dev.said, dev.log.read_text(errors="replace")]
-    for path in (path for path in (dev.cwd / "muster-secure").rglob("*") if path.is_file()):
+    for path, found in live_contents(live_paths(dev.cwd / "muster-secure", "**/*")):
         if "data" not in path.parts and path.stat().st_mode & 0o077:
-            texts.append(path.read_text(errors="replace"))
+            texts.append(found.decode(errors="replace"))
     texts += [path.read_text(errors="replace") for path in dev.cwd.glob("muster-secure/replica-*/server.log")]
     with urllib.request.urlopen(f"http://127.0.0.1:{dev.port + 200}/metrics", timeout=30) as answer:
         texts.append(answer.read().decode())
@@ -252,5 +253,7 @@ def no_password_is_anywhere(dev: SecureDev) -> Iterator[None]:
     for secret in secrets:
         assert len(secret) == 32
         assert not any(secret in text for text in texts)
-    data = (path.read_bytes() for path in (dev.cwd / "muster-secure").glob("replica-*/data/**/*") if path.is_file())
+    files = [path for path in live_paths(dev.cwd / "muster-secure", "**/*") if "data" in path.parts]
+    data = [found for _, found in live_contents(files)]
+    assert data
     assert not any(secret.encode() in found for found in data for secret in secrets)
