@@ -238,7 +238,7 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
             ),
         ]
         for group, pause in pauses.items():
-            if pause.seconds > form.pause_s_max:
+            if pause.seconds > form.pause_s_max / 2:
                 for line in story(offsets, group, pause, since_us, this.log_paths(), now()):
                     say(line)
         return Result(time.monotonic() - began, operations(seen), this.killed, found, pauses)
