@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import LINK_REDIAL_GRACE_MS
 from muster_coordinator.links import limits
@@ -386,6 +387,37 @@ def test_garbage_from_a_peer_closes_the_link_and_a_new_one_is_made() -> None:
     net.world.run_for(20)
     assert any(notice.startswith("peer_link_broken") for notice in one.notices)
     net.world.run_until("linked again", lambda: one.mesh.is_up(B) and two.mesh.is_up(A), 2_000)
+
+
+@pytest.mark.parametrize("speaker", [A, B])
+def test_a_link_that_breaks_as_soon_as_it_is_up_is_made_again_with_bounded_back_off(speaker: BrokerId) -> None:
+    """A peer that speaks out of turn at once, each time: it comes to a link a second, not to ten and more."""
+    net = FakeNet()
+    nodes = pair(net)
+    here, there = (nodes[1], nodes[0]) if speaker == A else nodes
+
+    def speak(peer: BrokerId, hello: bytes) -> None:
+        there.events.append(("up", peer))
+        there.mesh.send(peer, CONTROL, b"out of turn")
+
+    def hear(peer: BrokerId, channel: int, payload: bytes) -> None:
+        raise WireError("out of turn")
+
+    there.peer_up, here.peer_message = speak, hear  # type: ignore[method-assign]
+    next(wire for wire in net.open_links(A, B) if wire.owner == speaker).write([b"\xff" * 64])
+    net.world.run_for(10_000)
+    before = len(there.events)
+    net.world.run_for(20_000)
+    assert 10 <= len(there.events) - before <= 60, "twice a second, from both sides, at most"
+    # Healed, the next link stays, and the one after its end is made at once.
+    there.peer_up = lambda peer, hello: there.events.append(("up", peer))  # type: ignore[method-assign]
+    net.world.run_until("linked", lambda: here.mesh.is_up(there.broker) and there.mesh.is_up(here.broker), 2_000)
+    net.world.run_for(5_000)
+    ups = len(there.events)
+    for wire in net.open_links(A, B):
+        wire.lost()
+    net.world.run_for(100)
+    assert len(there.events) == ups + 1
 
 
 def test_sending_without_a_link_says_so() -> None:

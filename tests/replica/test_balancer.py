@@ -90,6 +90,18 @@ def await_left(cluster: SimCluster, broker: int, ms: float = 300_000) -> None:
     cluster.world.run_until("it left", lambda: broker not in image_of(cluster).brokers, ms)
 
 
+def await_silence(cluster: SimCluster, broker: int) -> None:
+    """A process that goes on after its broker has left says so, and nothing to the others: each word that is none of
+    forming would close the link that it came over, and the next one be made at once."""
+    left, net = cluster.nodes[BrokerId(broker)], cluster.net
+    cluster.world.run_until("it says so", lambda: "remove its folder" in " ".join(left.not_ready()), 30_000)
+    cluster.world.run_for(100)  # what was under way
+    said = len(net.wire_errors)
+    cluster.world.run_for(10_000)
+    assert net.wire_errors[said:] == []
+    assert all(net.link_up(BrokerId(broker), other) for other in image_of(cluster).brokers)
+
+
 def test_brokers_that_joined_get_their_share_a_few_partitions_at_a_time() -> None:
     cluster = cluster_with_orders()
     assert held(cluster) == {0: 11, 1: 11, 2: 11}
@@ -161,8 +173,7 @@ def test_one_that_is_to_leave_is_emptied_and_then_unregistered() -> None:
     assert [told["replica"] for told in cluster.told(BROKER_EMPTIED)] == [7]
     assert [told["folder"] for told in cluster.told(BROKER_UNREGISTERED)] == [uuid.hex()]
     cluster.world.run_until("level again", lambda: level(cluster), 300_000)
-    left = cluster.nodes[BrokerId(7)]
-    cluster.world.run_until("it says so", lambda: "remove its folder" in " ".join(left.not_ready()), 30_000)
+    await_silence(cluster, 7)
 
 
 @pytest.mark.parametrize("dead", [False, True])
@@ -180,6 +191,7 @@ def test_one_that_formed_the_cluster_and_votes_in_the_controllers_group_leaves_t
     assert not image.former_voters
     assert [told["voters"] for told in cluster.told(CONTROLLER_VOTERS_WANTED)] == [",".join(map(str, image.voters))]
     if not dead:
+        await_silence(cluster, leaves)
         cluster.kill(leaves)
     others = sorted(image.brokers)
     first = cluster.wait_leader(CONTROLLER_GROUP, among=others)

@@ -27,6 +27,8 @@ LINK_SECOND_DIAL_MS = 40
 """The higher broker id dials this much later, so that two dials seldom cross."""
 LINK_BACKOFF_MIN_MS = 20
 LINK_BACKOFF_MAX_MS = 1_000
+LINK_SETTLED_MS = 1_000
+"""A link that breaks sooner counts like a dial that failed: what broke it may break the next one too."""
 LINK_DIAL_TIMEOUT_SLOW_MS = 1_000
 """Of dials after the grace of decision 17 has passed: a slow host must still be reachable."""
 LINK_CROSSING_MS = 2_000

@@ -6,9 +6,9 @@
   that stays. A dial without an answer for `LINK_DIAL_TIMEOUT_MS` is taken for lost, as one sent into a network
   partition is: the lower id then accepts the peer's dial.
 * A handshake with another `run` comes from a restarted process: its old link is dead whatever the socket says.
-* A closed link is re-dialled at once; if no link is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
-  `peer_down` (decision 17). A replaced link gives a second `peer_up` without `peer_down`: messages may have been lost
-  in between.
+* A closed link is re-dialled at once, or after a back-off if it was younger than `LINK_SETTLED_MS`; if no link is up
+  `LINK_REDIAL_GRACE_MS` after the close, the sink is told `peer_down` (decision 17). A replaced link gives a second
+  `peer_up` without `peer_down`: messages may have been lost in between.
 * A broker that is not configured may join (ADR 41): its dial is accepted, and `meet` says where to dial it. As long as
   nobody has, it is forgotten when its link is gone. There are never more than `LINK_PEERS_MAX` peers.
 * All messages of one turn to one peer leave in one write, at the end of the turn.
@@ -58,6 +58,7 @@ class _Peer:
         "link",
         "located",
         "reported_up",
+        "short_lived",
         "timer",
     )
 
@@ -77,6 +78,9 @@ class _Peer:
         self.dialled_ms = 0
         """When `attempt` began."""
         self.failures = 0
+        """Dials since the last link."""
+        self.short_lived = 0
+        """The last links, in a row, that broke before they were `LINK_SETTLED_MS` old."""
         self.reported_up = False
 
 
@@ -233,7 +237,7 @@ class Mesh:
             self._retry(record)
         elif record.link is link:
             record.link = None
-            self._lost(record)
+            self._lost(record, link)
 
     # -- links.link.LinkOwner --------------------------------------------------------------------------------------
 
@@ -362,13 +366,15 @@ class Mesh:
 
     # -- dialling --------------------------------------------------------------------------------------------------
 
-    def _lost(self, record: _Peer) -> None:
+    def _lost(self, record: _Peer, link: Link) -> None:
         if self._sink is None:
             return
         now_ms = self._loop.monotonic_ms()
         _cancel(record.down_timer)
         record.down_timer = self._loop.call_at(now_ms + LINK_REDIAL_GRACE_MS, lambda: self._gone(record))
-        self._dial_in(record, 0)
+        settled = now_ms - link.up_since_ms >= limits.LINK_SETTLED_MS
+        record.short_lived = 0 if settled else record.short_lived + 1
+        self._dial_in(record, self._back_off_ms(record.short_lived))
 
     def _gone(self, record: _Peer) -> None:
         record.down_timer = None
@@ -406,8 +412,14 @@ class Mesh:
         if record.link is not None:
             return
         record.failures += 1
-        ceiling = min(limits.LINK_BACKOFF_MIN_MS << min(record.failures - 1, 10), limits.LINK_BACKOFF_MAX_MS)
-        self._dial_in(record, ceiling // 2 + self._rand.randrange(0, ceiling // 2 + 1))
+        self._dial_in(record, self._back_off_ms(record.failures))
+
+    def _back_off_ms(self, failures: int) -> int:
+        """Random, so that two sides do not go on crossing; 0 after no failure."""
+        if failures == 0:
+            return 0
+        ceiling = min(limits.LINK_BACKOFF_MIN_MS << min(failures - 1, 10), limits.LINK_BACKOFF_MAX_MS)
+        return ceiling // 2 + self._rand.randrange(0, ceiling // 2 + 1)
 
     def _stop_dialling(self, record: _Peer) -> None:
         _cancel(record.timer)

@@ -33,6 +33,7 @@ from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
+from muster_coordinator.replica.member_net import MemberNet
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.early_leaders import EarlyLeaders
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
@@ -83,7 +84,8 @@ class Node:
         self.broker = settings.broker
         self._disk = disk
         self._net = net
-        self.host = Host(loop, net, settings.broker, fatal=self._fatal, timing=settings.timing)
+        self._member_net = MemberNet(net)
+        self.host = Host(loop, self._member_net, settings.broker, fatal=self._fatal, timing=settings.timing)
         self.host.tell = tell
         self.bootstrap: Bootstrap | None = None
         """None before `start`."""
@@ -128,6 +130,7 @@ class Node:
             all_formed=self._all_formed,
             renewed=self._renewed,
             candidate=self._candidate,
+            gone=self._member_net.fall_silent,
             fatal=self._fatal,
         )
         self.bootstrap = bootstrap
@@ -144,7 +147,7 @@ class Node:
             self.settings,
             self.loop,
             self._disk,
-            self._net,
+            self._member_net,
             self.rand,
             self.host,
             self.identity,
@@ -234,7 +237,7 @@ class Node:
         if leader == self.broker:
             self.formed.preferred.asked(group)
         else:
-            self._net.send(leader, channels.CONTROL, payloads.encode_elect(group))
+            self._member_net.send(leader, channels.CONTROL, payloads.encode_elect(group))
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         held, formed = self.host.groups.get(group), self.formed

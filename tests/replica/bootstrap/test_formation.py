@@ -14,6 +14,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Formation,
     Formed,
     Fresh,
+    Gone,
     LeftBehind,
     Persist,
     Renewed,
@@ -40,10 +41,12 @@ class Seat:
         self.formation: Formation | None = None
         self.todo: list[Effect] = []
         self.formed: ClusterRecord | None = None
+        self.gone = 0
+        """How often this life was told that its folder is gone."""
 
     def boot(self) -> None:
         fresh = Fresh(f"cluster{self.net.rand.random()}", self.net.rand.randbytes(16))
-        self.formed = None
+        self.formed, self.gone = None, 0
         self.formation = Formation(
             broker=self.broker,
             replica_uuid=self.uuid,
@@ -82,6 +85,9 @@ class Seat:
                 self.asked.append(effect)
             case AllFormed():
                 pass
+            case Gone():
+                assert self.formed is not None
+                self.gone += 1
             case LeftBehind():
                 self.ended.append(effect.why)
                 self.kill()

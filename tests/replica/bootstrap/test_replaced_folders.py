@@ -138,6 +138,23 @@ def test_the_folder_that_was_declared_gone_stays_out_and_says_so() -> None:
     assert not any(formation_of(net.seats[n]).trusts(BrokerId(2), held) for n in (0, 1))
 
 
+def test_it_is_told_once_and_for_good_however_it_heard_of_it() -> None:
+    net, controller = formed_cluster()
+    old = net.seats[2]
+    assert old.gone == 0
+    controller.replace(2)
+    controller.tell(0)
+    net.settle()
+    assert old.gone == 1, "by another replica's record"
+    formation = formation_of(old)
+    for peer in (0, 1):
+        old.todo += formation.lost(BrokerId(peer))
+    controller.tell(2)
+    net.settle()
+    assert (old.gone, formation.out) == (1, True)
+    assert "remove its folder" in formation.status, "also when nobody who told it is heard any more"
+
+
 def test_a_replica_that_was_away_learns_of_others_that_were_replaced_from_one_it_does_not_trust_yet() -> None:
     net, controller = formed_cluster()
     away = net.seats[0]

@@ -20,6 +20,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Effect,
     Formation,
     Formed,
+    Gone,
     LeftBehind,
     Persist,
     Renewed,
@@ -43,7 +44,8 @@ TELL_MS = 500
 class Bootstrap:
     """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: the trusted peers
     whose links are up already. `renewed()` is called when other folders are trusted than before, `candidate(asking)`
-    when the empty folder of a peer may get a seat; it is repeated."""
+    when the empty folder of a peer may get a seat; it is repeated. `gone()` is called once, when this folder is known
+    to be no member any more."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Bootstrap:
         all_formed: Callable[[], None],
         renewed: Callable[[], None],
         candidate: Callable[[Candidate], None],
+        gone: Callable[[], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
@@ -68,6 +71,7 @@ class Bootstrap:
         self._all_formed = all_formed
         self._renewed = renewed
         self._candidate = candidate
+        self._gone = gone
         self._fatal = fatal
         self._peers: dict[BrokerId, Hello] = {}
         """Peers whose link is up -> their hello."""
@@ -197,6 +201,8 @@ class Bootstrap:
                     self._renewed()
                 case Candidate():
                     self._candidate(effect)
+                case Gone():
+                    self._gone()
                 case LeftBehind():
                     self._fatal(StartRefused(effect.why))
 

@@ -112,7 +112,13 @@ class LeftBehind:
     why: str
 
 
-Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate | LeftBehind
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """This folder belongs to the cluster by its own record, and was declared gone for good: nobody there listens to it
+    as a member any more. Returned at most once."""
+
+
+Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate | LeftBehind | Gone
 
 
 class _Held(NamedTuple):
@@ -178,6 +184,8 @@ class Formation:
         self._heard: dict[BrokerId, BootstrapState] = {}
         self._persisting = False
         self._told_all_formed = False
+        self._gone = False
+        """Invariant: stays so, also when the peer that told it is heard no more."""
 
     @property
     def phase(self) -> Phase:
@@ -437,14 +445,15 @@ class Formation:
 
     def _decide_formed(self, record: ClusterRecord) -> list[Effect]:
         latest = self._latest(record)
-        self.out = latest.uuid_of(self.broker) != self.replica_uuid
-        if self.out:
+        was_gone, self._gone = self._gone, self._gone or latest.uuid_of(self.broker) != self.replica_uuid
+        self.out = self._gone
+        if self._gone:
             # Its own record stays as it is: with another one, this folder could not even start to say so.
             self.status = (
                 f"the data folder {self.replica_uuid.hex()} of broker {self.broker} was declared gone for good and "
                 f"replaced or unregistered in cluster {record.cluster_id}: this replica stays out, remove its folder"
             )
-            return []
+            return [] if was_gone else [Gone()]
         if latest != record:
             return self._persist(Phase.FORMED, latest)
         return self._watch_others_form(record)
