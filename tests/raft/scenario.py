@@ -178,6 +178,13 @@ class Scenario:
         self.core(words[0]).step_down(self.network.now_ms)
         return []
 
+    def do_abdicate(self, words: list[str], options: dict[str, str]) -> list[str]:
+        self.core(words[0]).abdicate(self.network.now_ms)
+        return []
+
+    def do_ahead(self, words: list[str], options: dict[str, str]) -> list[str]:
+        return [str(self.core(words[0]).ahead_of_own_disk())]
+
     def do_transfer(self, words: list[str], options: dict[str, str]) -> list[str]:
         return [] if self.core(words[0]).transfer(self.network.now_ms, int(options["to"])) else ["no"]
 

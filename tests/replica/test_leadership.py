@@ -3,6 +3,7 @@
 import pytest
 from muster_coordinator.controller.commands import CreateTopic, SetDraining
 from muster_coordinator.errors import Code
+from muster_coordinator.events import TRANSFER_STARTED
 from muster_coordinator.groups.requests import Heartbeat, JoinGroup, JoinGroupAnswer, Protocol, SyncGroup
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
@@ -303,6 +304,60 @@ def test_a_leader_with_a_stuck_disk_loses_leadership() -> None:
     assert cluster.commit(new, 0, "g", 2) == Code.NONE
     assert not any(group.core.role is Role.LEADER for group in cluster.nodes[old].host.groups.values())
     assert stuck[0].topics[0][1][0][1] in (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE)
+
+
+def since_stuck(cluster: SimCluster, old: BrokerId, group: int) -> float:
+    """Milliseconds until another one serves the group."""
+    began_us = cluster.world.now_us
+    cluster.wait_leader(group, among=others_of(cluster, old), ms=5_000)
+    return (cluster.world.now_us - began_us) / 1_000
+
+
+def test_what_waits_for_a_slow_disk_is_handed_over_within_a_second() -> None:
+    """Another's disk has taken what this one has not: it leads before this replica is taken for stuck."""
+    for seed in range(5):
+        cluster = SimCluster(World(f"slow/{seed}"))
+        cluster.start()
+        assert cluster.commit(cluster.wait_leader(1), 0, "g", 1) == Code.NONE
+        old = cluster.wait_leader(1)
+        cluster.loops[old].latency["wal-offsets"] = Latency(60_000_000, 60_000_000)
+        cluster.ask_later(old, 0, commit_request("g", 2))
+        assert since_stuck(cluster, old, 1) < 1_000
+        assert [told["target"] for told in cluster.told(TRANSFER_STARTED) if told["raft_group"] == 1]
+        new = cluster.wait_leader(1, among=others_of(cluster, old))
+        assert cluster.fetch(new, 0, "g")[1] in (1, 2)
+        assert cluster.commit(new, 0, "g", 3) == Code.NONE
+
+
+def test_who_is_stuck_names_an_heir_for_what_waits_for_nothing() -> None:
+    """Groups without writes, of which nobody can know more: their next leader comes by no election timeout."""
+    for seed in range(5):
+        cluster = SimCluster(World(f"idle/{seed}"))
+        cluster.start()
+        cluster.world.run_for(3_000)
+        old = cluster.wait_leader(1)
+        led = [n for n in range(1, 4) if cluster.leader_of(n) == old]
+        cluster.loops[old].latency["wal-offsets"] = Latency(60_000_000, 60_000_000)
+        cluster.ask_later(old, 0, commit_request("g", 2))
+        for group in led:
+            assert since_stuck(cluster, old, group) < 1_500
+
+
+def test_a_stall_of_all_disks_moves_nothing() -> None:
+    cluster = SimCluster(World("all"))
+    cluster.start()
+    cluster.world.run_for(3_000)
+    old = cluster.wait_leader(1)
+    term = cluster.nodes[old].host.groups[GroupNo(1)].core.term
+    for loop in cluster.loops.values():
+        loop.latency["wal-offsets"] = Latency(950_000, 950_000)
+    answers = cluster.ask_later(old, 0, commit_request("g", 2))
+    cluster.world.run_for(900)
+    assert not answers
+    cluster.world.run_until("answered", lambda: bool(answers), 3_000)
+    assert answers[0].topics[0][1][0][1] == Code.NONE
+    assert (cluster.leader_of(1), cluster.nodes[old].host.groups[GroupNo(1)].core.term) == (old, term)
+    assert not cluster.told(TRANSFER_STARTED)
 
 
 def test_a_paused_leader_does_not_answer_old_state_when_it_wakes() -> None:

@@ -34,7 +34,9 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     peer_unreachable(peer) / peer_lost(now_ms, peer)   link broke / did not come back: a follower whose leader is lost
                                            campaigns after a short random delay (decision 17)
     campaign(now_ms)                       start pre-vote now
-    step_down(now_ms)                      a leader gives up (stuck disk, tests)
+    step_down(now_ms)                      a leader gives up
+    abdicate(now_ms)                       a leader gives up since its disk is stuck, and names an heir
+    ahead_of_own_disk() -> int             who has what this disk is slow to take, and so may lead instead
     checkpointed(index, term)              a checkpoint is durable: followers far behind are offered it
     compacted(index, term)                 entries up to here may be dropped from memory
     snapshot_offer                         (leader, index, term) of a checkpoint to fetch, or None

@@ -358,8 +358,16 @@ class RaftCore(RaftState):
         """Start a pre-vote now."""
         election.campaign(self, now_ms)
 
+    def abdicate(self, now_ms: int) -> None:
+        """While leading: the own disk is stuck, so stop, and have the best heir campaign at once (rule 16)."""
+        transfer.abdicate(self, now_ms)
+
+    def ahead_of_own_disk(self) -> int:
+        """While leading: the voter that has most of what is not durable here yet, or NOBODY."""
+        return transfer.ahead_of_own_disk(self)
+
     def step_down(self, now_ms: int) -> None:
-        """Give up leading or campaigning, for instance because the disk is stuck (rule 16)."""
+        """Give up leading or campaigning, without an heir."""
         if self.role is not FOLLOWER:
             become_follower(self, now_ms, self.term, NOBODY)
 

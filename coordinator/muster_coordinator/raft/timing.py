@@ -31,6 +31,12 @@ class Timing(NamedTuple):
         """By how much longer a voter waits that others should come before: each has had two time-outs by then."""
         return 2 * self.election_max_ms
 
+    @property
+    def slow_disk_ms(self) -> int:
+        """A leader whose disk takes so long hands over: by then a stall is rare, and what waits for it may yet be
+        served within the shortest election timeout."""
+        return self.election_min_ms * 3 // 4
+
     def hurried_timeout_ms(self, rand: Rand) -> int:
         """Between rounds while a leader is known to be gone: long enough for a vote and its sync, no election
         timeout.

@@ -9,11 +9,15 @@ asks one of them at a time, and the next when one has not taken over in time, or
 once take each other's votes, and cost the group an election timeout. Proposals are refused meanwhile as in any
 transfer. Otherwise no heir would be level while clients write, and nobody be told.
 
+A leader whose disk is stuck abdicates: it leads no more from that moment on, and tells the voter that holds most of
+its log to campaign. That takes nothing of its disk, and spares the group an election timeout and a split vote.
+
 There is no transfer while a configuration is joint: the leader appends another entry when that is committed, behind
 which a target that campaigns already would find no majority. It lasts as long as one commit.
 """
 
 from muster_coordinator.raft.messages import NOBODY, MsgType
+from muster_coordinator.raft.roles import become_follower
 from muster_coordinator.raft.state import LEADER, RaftState
 
 
@@ -47,6 +51,26 @@ def to_an_heir(state: RaftState, now_ms: int) -> bool:
             if begin(state, now_ms, voter):
                 return True
     return False
+
+
+def abdicate(state: RaftState, now_ms: int) -> None:
+    """Stop leading, and have the best heir campaign. It may lose as anybody may; then the others' timers decide."""
+    assert state.role is LEADER, "who does not lead has nothing to hand over"
+    heirs = [peer for peer in state.electors if peer in state.config.voters and not state.progresses[peer].suspended]
+    if heirs:
+        state.send(MsgType.TIMEOUT_NOW, max(heirs, key=lambda peer: state.progresses[peer].match))
+    become_follower(state, now_ms, state.term, NOBODY)
+
+
+def ahead_of_own_disk(state: RaftState) -> int:
+    """The voter that holds most of what is not durable here, while this disk is slow; NOBODY: none has any of it, so
+    their disks are no faster, or nothing is to be written."""
+    best, most = NOBODY, state.log.stable
+    for peer in state.config.voters:
+        progress = state.progresses.get(peer)
+        if progress is not None and not progress.suspended and progress.match > most:
+            best, most = peer, progress.match
+    return best
 
 
 def unreachable(state: RaftState, peer: int) -> None:

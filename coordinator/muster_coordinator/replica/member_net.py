@@ -7,27 +7,25 @@ the link, which is made anew at once. Mechanism: what is left is what forming sa
 majority and no leader any more.
 """
 
-from collections.abc import Callable
-
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.ports import PeerNet, PeerSink
-
-Send = Callable[[BrokerId, int, bytes], bool]
 
 
 class MemberNet:
     """A `ports.PeerNet` over the links of this replica."""
 
-    __slots__ = ("_net", "send")
+    __slots__ = ("_net", "_silent")
 
     def __init__(self, net: PeerNet) -> None:
         self._net = net
-        # The links' own method: each message of each group goes through it.
-        self.send: Send = net.send
+        self._silent = False
 
     def fall_silent(self) -> None:
         """Nothing is sent from now on."""
-        self.send = _unsent
+        self._silent = True
+
+    def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
+        return not self._silent and self._net.send(peer, channel, payload)
 
     def start(self, sink: PeerSink) -> None:
         self._net.start(sink)
@@ -40,7 +38,3 @@ class MemberNet:
 
     def set_hello(self, hello: bytes) -> None:
         self._net.set_hello(hello)
-
-
-def _unsent(peer: BrokerId, channel: int, payload: bytes) -> bool:
-    return False

@@ -91,7 +91,7 @@ def slow_chunks(rotten: Rotten) -> list[int]:
     held: list[int] = []
     for broker in rotten.others():
         node = rotten.cluster.nodes[broker]
-        net = node.formed.installs.source._net
+        net = node._net
         send = net.send
 
         def drop(peer, channel, payload, send=send):
@@ -343,7 +343,7 @@ def test_the_peer_that_falls_silent_or_down_is_left_for_the_other() -> None:
     rotten.run_until("under way", lambda: held)
     asked = rotten.cluster.nodes[rotten.leader].formed.installs.repairs._repair.source.peer
     other = next(broker for broker in rotten.others() if broker != asked)
-    del rotten.cluster.nodes[other].formed.installs.source._net.send
+    del rotten.cluster.nodes[other]._net.send
     rotten.cluster.kill(int(asked))
     rotten.run_until("repaired", lambda: rotten.told_of(REPAIRED))
     assert rotten.told_of(REPAIRED)[0]["from"] == other

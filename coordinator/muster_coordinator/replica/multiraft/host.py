@@ -469,17 +469,20 @@ class Host:
             self.touch(group)
 
     def _wal_moves(self) -> bool:
-        """False while a WAL job has run for the election timeout or longer; this replica then steps down as leader of
-        every group in that WAL."""
+        """False while a WAL job has run for the election timeout or longer; this replica then leads no group of that
+        WAL any more. Before, it hands over the groups of which others have written what waits here."""
         now_ms = self.now_ms()
         moves = True
         for wal_writer in self.wal_writers:
-            if wal_writer.stuck_ms(now_ms) >= self.timing.election_min_ms:
-                moves = False
-                for group in list(self.heartbeats.led().values()):
-                    held = self.groups[group.number]
-                    if held.wal_writer is wal_writer:
-                        held.step_down()
+            stuck_ms = wal_writer.stuck_ms(now_ms)
+            if stuck_ms < self.timing.slow_disk_ms:
+                continue
+            is_stuck = stuck_ms >= self.timing.election_min_ms
+            moves = moves and not is_stuck
+            for group in list(self.heartbeats.led().values()):
+                held = self.groups[group.number]
+                if held.wal_writer is wal_writer:
+                    held.abdicate() if is_stuck else held.leave_slow_disk()
         return moves
 
 

@@ -422,6 +422,19 @@ class RaftGroup:
         self.core.step_down(self._host.now_ms())
         self._host.touch(self)
 
+    def abdicate(self) -> None:
+        """Stop leading: the WAL is stuck. Another voter is asked to campaign."""
+        if self.core.role is Role.LEADER:
+            self.core.abdicate(self._host.now_ms())
+            self._host.touch(self)
+
+    def leave_slow_disk(self) -> None:
+        """The WAL is slow: if another voter's is not, by what it has of this group's writes, it is to lead instead."""
+        if self.core.role is Role.LEADER and not self.transferring:
+            heir = self.core.ahead_of_own_disk()
+            if heir != NOBODY:
+                self.transfer(broker_of(heir))
+
     def heartbeat_named(self, leader: MemberNo, term: int, commit: int, leader_commit: int) -> bool:
         accepted = self.core.heartbeat(self._host.now_ms(), leader, term, commit)
         if accepted and self.leader_commit is None and leader_commit:
