@@ -4,6 +4,27 @@ from tests.mutants.rule_mutant import one
 
 DEPARTURE_MUTANTS = (
     one(
+        "ADR 49: who has left goes on speaking",
+        "replica.member_net",
+        "        self._silent = True\n",
+        "        pass\n",
+        "replica.test_balancer.test_one_that_is_to_leave_is_emptied_and_then_unregistered",
+    ),
+    one(
+        "ADR 49: who has left forgets it when nobody tells it any more",
+        "replica.bootstrap.formation",
+        "self._gone, self._gone or latest.uuid_of",
+        "self._gone, latest.uuid_of",
+        "replica.bootstrap.test_replaced_folders.test_it_is_told_once_and_for_good_however_it_heard_of_it",
+    ),
+    one(
+        "ADR 49: a link that breaks young is made again at once",
+        "links.mesh",
+        "        record.short_lived = 0 if settled else record.short_lived + 1\n",
+        "        record.short_lived = 0\n",
+        "links.test_mesh.test_a_link_that_breaks_as_soon_as_it_is_up_is_made_again_with_bounded_back_off",
+    ),
+    one(
         "ADR 43: the folder of a broker that left registers again",
         "controller.departures",
         "            uuid not in folders,\n",

@@ -110,6 +110,20 @@ RULE_MUTANTS = (
         "replica.multiraft.test_heartbeats.test_no_heartbeats_leave_while_the_disk_is_stuck",
     ),
     one(
+        "r16 who is stuck names no heir",
+        "replica.multiraft.raft_group",
+        "            self.core.abdicate(self._host.now_ms())\n",
+        "            self.core.step_down(self._host.now_ms())\n",
+        "replica.test_leadership.test_who_is_stuck_names_an_heir_for_what_waits_for_nothing",
+    ),
+    one(
+        "r16 a slow disk keeps what waits for it",
+        "replica.multiraft.host",
+        "            if stuck_ms < self.timing.slow_disk_ms:\n",
+        "            if stuck_ms < self.timing.election_min_ms:\n",
+        "replica.test_leadership.test_what_waits_for_a_slow_disk_is_handed_over_within_a_second",
+    ),
+    one(
         "r23 a checkpoint erases the suffix from the WAL",
         "storage.wal_recovery",
         "    if kind == ANEW or log.term_at(index) != term:\n",

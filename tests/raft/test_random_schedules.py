@@ -312,9 +312,15 @@ class Schedule:
             self.network.nodes[node].core.change_members(voters, learners)
 
     def step_down(self) -> None:
+        """With or without an heir."""
         node = self.some_node()
-        if node is not None:
-            self.network.nodes[node].core.step_down(self.network.now_ms)
+        if node is None:
+            return
+        core = self.network.nodes[node].core
+        if core.role is Role.LEADER and self.network.now_ms % 2:
+            core.abdicate(self.network.now_ms)
+        else:
+            core.step_down(self.network.now_ms)
 
     def checkpoint(self) -> None:
         node = self.some_node()

@@ -379,14 +379,48 @@ def test_rule_16_an_answered_heartbeat_is_proof_of_life_at_its_sending_and_takes
     assert not leader.quorum_heard(NOW + 401)
 
 
-def test_rule_16_a_leader_with_a_stuck_disk_can_give_up() -> None:
+@pytest.mark.parametrize("names_an_heir", [False, True])
+def test_rule_16_a_leader_with_a_stuck_disk_can_give_up(names_an_heir: bool) -> None:
     leader = make_leader()
     leader.read(NOW, 5)
-    leader.step_down(NOW)
+    if names_an_heir:
+        leader.abdicate(NOW)
+    else:
+        leader.step_down(NOW)
     ready = leader.ready()
     assert ready.soft_state is not None
     assert (ready.soft_state.role, ready.lost_reads) == (Role.FOLLOWER, (5,))
     assert leader.term == 1
+    assert (MsgType.TIMEOUT_NOW in kinds(ready.messages)) is names_an_heir
+
+
+def test_rule_16_the_heir_of_a_stuck_disk_holds_most_of_the_log() -> None:
+    leader = make_leader(size=5)
+    leader.propose(NOW, WORD)
+    settle(leader)
+    acknowledge(leader, 4, 2)
+    leader.abdicate(NOW)
+    (told,) = [message for message in settle(leader) if message.type == MsgType.TIMEOUT_NOW]
+    assert (told.to, told.term) == (4, 1)
+
+
+def test_rule_16_a_leader_without_other_voters_names_nobody() -> None:
+    leader = make_leader(size=1)
+    leader.abdicate(NOW)
+    assert leader.role is Role.FOLLOWER
+    assert settle(leader) == []
+
+
+def test_rule_16_who_has_what_the_own_disk_has_not_is_ahead_of_it() -> None:
+    leader = make_leader()
+    assert leader.ahead_of_own_disk() == NOBODY, "all of it is durable here"
+    leader.propose(NOW, WORD)
+    written = leader.ready()
+    assert leader.ahead_of_own_disk() == NOBODY, "nobody has it yet"
+    acknowledge(leader, 3, 2)
+    assert leader.ahead_of_own_disk() == 3
+    persist(leader, written)
+    assert leader.ahead_of_own_disk() == NOBODY
 
 
 def test_rule_17_a_read_waits_for_the_first_commit_of_the_term() -> None:
