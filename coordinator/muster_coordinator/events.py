@@ -355,6 +355,15 @@ DISK_LOW = EventKind(
     "Little space is left: new data is refused, and leaderships are handed to replicas with more.",
     rare=True,
 )
+WAL_SLOW = EventKind(
+    "WAL write slow",
+    Room.DISK,
+    Level.WARNING,
+    ("wal", "running_ms", "groups_led"),
+    "A write and fdatasync of this WAL runs for so long already: groups of which another replica has more are handed "
+    "over, and after a second this replica leads no group of the WAL.",
+    rare=True,
+)
 DISK_FULL = EventKind(
     "disk full",
     Room.DISK,
@@ -560,6 +569,7 @@ KINDS = (
     MOVE_CANCELLED,
     COPY_GOES_ON,
     DISK_LOW,
+    WAL_SLOW,
     DISK_FULL,
     DISK_HAS_ROOM,
     SEGMENT_DAMAGED,

@@ -62,7 +62,7 @@ MUTANTS = (
         (
             Patch(
                 "replica.multiraft.wal_writer",
-                "        self._loop.submit(self._name, job, partial(self._done, batch))\n",
+                "        self._loop.submit(self.name, job, partial(self._done, batch))\n",
                 "        batch.durable = True\n"
                 "        for group, (era, index) in batch.persisted.items():\n"
                 "            group.persisted(era, index)\n"
@@ -71,7 +71,7 @@ MUTANTS = (
                 "        batch.persisted.clear()\n"
                 "        batch.promises.clear()\n"
                 "        self._turn_wanted()\n"
-                "        self._loop.submit(self._name, job, partial(self._done, batch))\n",
+                "        self._loop.submit(self.name, job, partial(self._done, batch))\n",
             ),
         ),
         kinds=ENDS,

@@ -3,7 +3,7 @@
 import pytest
 from muster_coordinator.controller.commands import CreateTopic, SetDraining
 from muster_coordinator.errors import Code
-from muster_coordinator.events import TRANSFER_STARTED
+from muster_coordinator.events import TRANSFER_STARTED, WAL_SLOW
 from muster_coordinator.groups.requests import Heartbeat, JoinGroup, JoinGroupAnswer, Protocol, SyncGroup
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
@@ -324,6 +324,9 @@ def test_what_waits_for_a_slow_disk_is_handed_over_within_a_second() -> None:
         cluster.ask_later(old, 0, commit_request("g", 2))
         assert since_stuck(cluster, old, 1) < 1_000
         assert [told["target"] for told in cluster.told(TRANSFER_STARTED) if told["raft_group"] == 1]
+        (slow,) = cluster.told(WAL_SLOW, old)
+        assert slow["wal"] == "wal-offsets"
+        assert 750 <= int(str(slow["running_ms"])) < 1_000
         new = cluster.wait_leader(1, among=others_of(cluster, old))
         assert cluster.fetch(new, 0, "g")[1] in (1, 2)
         assert cluster.commit(new, 0, "g", 3) == Code.NONE
@@ -359,6 +362,7 @@ def test_a_stall_of_all_disks_moves_nothing() -> None:
     assert answers[0].topics[0][1][0][1] == Code.NONE
     assert (cluster.leader_of(1), cluster.nodes[old].host.groups[GroupNo(1)].core.term) == (old, term)
     assert not cluster.told(TRANSFER_STARTED)
+    assert [len(cluster.told(WAL_SLOW, broker)) for broker in range(3)] == [1, 1, 1]
 
 
 def test_a_paused_leader_does_not_answer_old_state_when_it_wakes() -> None:

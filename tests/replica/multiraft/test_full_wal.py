@@ -90,7 +90,7 @@ def test_a_wal_that_fills_faster_than_checkpoints_free_it_never_stops_acknowledg
     cluster, groups = one_replica()
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(20)
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     assert wal_writer.wal.deleted_files > 2 * 16, "it went round more than twice"
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
 
@@ -100,7 +100,7 @@ def test_live_tails_that_fill_the_wal_are_not_carried_round_and_round() -> None:
     cluster, groups = one_replica(300)
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(10)
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     batches = 10_000 // replica_limits.WAL_CARRY_PACE_MS
     assert 0 < wal_writer.wal.carried_bytes <= batches * storage_limits.WAL_CARRY_BATCH_BYTES
     assert writers.longest_silence_ms() <= 2 * SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
@@ -125,7 +125,7 @@ def test_at_the_benchmark_row_s_own_ratio_nobody_waits_long_and_what_is_carried_
     wal_bytes = 8 * MIB
     cluster, groups = one_replica(300, wal_file_bytes=512 * KIB, wal_bytes_max=wal_bytes)
     writers = Writers(cluster, groups, batch_bytes=6_250, per_second=100)
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     loop, used = cluster.loops[0], []
 
     def look() -> None:
@@ -147,7 +147,7 @@ def test_a_wal_of_the_least_legal_size_goes_on_acknowledging(partitions: int) ->
     cluster, groups = one_replica(partitions, wal_file_bytes=64 * KIB, wal_bytes_max=256 * KIB)
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=100)
     writers.run(12)
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     opening_bytes = partitions * 130
     assert wal_writer.wal.used_bytes() <= max(
@@ -161,7 +161,7 @@ def test_one_group_that_writes_everything_beside_one_that_wrote_once_fills_no_wa
     once.run(1)
     writers = Writers(cluster, groups[:1], batch_bytes=4_000, per_second=100)
     writers.run(20)
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     assert wal_writer.wal.deleted_files > 2 * 16
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     assert (writers.refused, writers.taken) == (0, 20 * 100)
@@ -179,7 +179,7 @@ def test_an_entry_that_does_not_read_back_is_told_once_and_a_checkpoint_frees_it
     cluster.restart(0)  # nothing of it is in memory now
     cluster.wait_ready()
     cluster.wait_leader(groups[0])
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     assert isinstance(wal_writer.wal, Wal)
     stored = wal_writer.wal._logs[groups[1]]
     place = stored.place_at(2)
@@ -199,7 +199,7 @@ def test_a_batch_that_finds_no_room_is_answered_near_its_timeout_and_never_appen
     cluster, groups = one_replica(20)
     log = cluster.nodes[0].local_log(groups[1])
     assert log is not None
-    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer.name == TOPICS_WAL)
     assert isinstance(wal_writer.wal, Wal)
     bound, wal_writer.wal._bytes_max = wal_writer.wal._bytes_max, 0  # full, as long as the test likes
     codes: list[Code] = []

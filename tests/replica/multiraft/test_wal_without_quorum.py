@@ -17,7 +17,7 @@ PARTITIONS = 6
 
 
 def wal_writer_of(cluster: SimCluster, broker: int) -> WalWriter:
-    return next(wal_writer for wal_writer in cluster.nodes[broker].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    return next(wal_writer for wal_writer in cluster.nodes[broker].host.wal_writers if wal_writer.name == TOPICS_WAL)
 
 
 def produce(cluster: SimCluster, group: GroupNo, count: int, size: int) -> list[Code]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from muster_coordinator.errors import Corruption, WireError
-from muster_coordinator.events import Tell, untold
+from muster_coordinator.events import WAL_SLOW, Event, Tell, untold
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of, member_no
 from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX
 from muster_coordinator.links import channels
@@ -479,10 +479,13 @@ class Host:
                 continue
             is_stuck = stuck_ms >= self.timing.election_min_ms
             moves = moves and not is_stuck
-            for group in list(self.heartbeats.led().values()):
-                held = self.groups[group.number]
-                if held.wal_writer is wal_writer:
-                    held.abdicate() if is_stuck else held.leave_slow_disk()
+            led = [self.groups[group.number] for group in self.heartbeats.led().values()]
+            led = [group for group in led if group.wal_writer is wal_writer]
+            if not wal_writer.slow_told:
+                wal_writer.slow_told = True
+                self.tell(Event(WAL_SLOW, {"wal": wal_writer.name, "running_ms": stuck_ms, "groups_led": len(led)}))
+            for group in led:
+                group.abdicate() if is_stuck else group.leave_slow_disk()
         return moves
 
 

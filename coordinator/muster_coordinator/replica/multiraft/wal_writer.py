@@ -76,7 +76,7 @@ class WalWriter:
         fatal: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
-        self._name = name
+        self.name = name
         self.wal = wal
         self._release = release
         self._turn_wanted = turn_wanted
@@ -94,6 +94,8 @@ class WalWriter:
         self._in_flight: Batch | None = None
         self._began_ms = 0
         self._carried_ms = 0
+        self.slow_told = False
+        """It was told of the job in flight that it takes long."""
         self.admission = Admission(loop, wal)
         self.batches = 0
         self.longest_ms = 0
@@ -166,13 +168,14 @@ class WalWriter:
         self._in_flight, self._staging = batch, Batch()
         self._dirty = False
         self._began_ms = now_ms
-        self._loop.submit(self._name, job, partial(self._done, batch))
+        self.slow_told = False
+        self._loop.submit(self.name, job, partial(self._done, batch))
 
     def prepare(self) -> None:
         """Preallocate a further part of the WAL's next file, while the disk has room; nothing once it is complete."""
         if not self._preparing and not self._prepared:
             self._preparing = True
-            self._loop.submit(self._name, self.wal.prepare(), self._prepare_done)
+            self._loop.submit(self.name, self.wal.prepare(), self._prepare_done)
 
     def _prepare_done(self, result: bool | BaseException) -> None:
         self._preparing = False
@@ -189,7 +192,7 @@ class WalWriter:
         """For metrics."""
         wal, admission = self.wal, self.admission
         return WalStatus(
-            self._name,
+            self.name,
             used_bytes=wal.used_bytes(),
             room_bytes=wal.room_bytes(),
             carried_bytes=wal.carried_bytes,
