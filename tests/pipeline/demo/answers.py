@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from muster_pipeline import store
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
 from muster_pipeline.sources.folder import OFFSETS_TOPIC, list_segments
@@ -49,18 +49,28 @@ class Moment:
 
 
 def asked(life: Life, folder: Path) -> Moment:
-    """Ask until nothing was written between the first question and the last."""
+    """Ask until nothing was written between the first question and the last, and no coordinator moved."""
     for _ in range(QUIET_ROUNDS_MAX):
-        before = log_ends(life)
-        sampled = life.sample()
-        ends = {
-            (row["topic"], row["partition"]): (row["start_offset"], row["end_offset"]) for row in sampled.to_pylist()
-        }
-        admin, kafka = by_admin(life, ends), by_kafka(life)
-        copied = copy(life, folder)
-        if admin is not None and copied and log_ends(life) == before and by_admin(life, ends) == admin:
-            return Moment(by_admin=admin, by_kafka=kafka, log_ends=before, files=folder)
+        try:
+            found = _asked_once(life, folder)
+        except (KafkaException, OSError) as error:
+            life.say(f"asking again: {error}")
+            continue
+        if found is not None:
+            return found
     raise AssertionError("the cluster does not become quiet")
+
+
+def _asked_once(life: Life, folder: Path) -> Moment | None:
+    before = log_ends(life)
+    sampled = life.sample()
+    ends = {(row["topic"], row["partition"]): (row["start_offset"], row["end_offset"]) for row in sampled.to_pylist()}
+    admin, kafka = by_admin(life, ends), by_kafka(life)
+    if admin is None or kafka is None or not copy(life, folder):
+        return None
+    if (log_ends(life), by_admin(life, ends), by_kafka(life)) != (before, admin, kafka):
+        return None
+    return Moment(by_admin=admin, by_kafka=kafka, log_ends=before, files=folder)
 
 
 def log_ends(life: Life) -> dict[int, int]:
@@ -85,13 +95,18 @@ def sizes(folder: Path) -> tuple[tuple[int, int, int], ...]:
     return tuple((one.log_partition, one.base, one.size) for files in found for one in files)
 
 
-def names(life: Life) -> list[str]:
-    return sorted(one.group_id for one in life.admin.list_consumer_groups().result(ASK_SECONDS_MAX).valid)
+def names(life: Life) -> list[str] | None:
+    """None when some coordinator gave no answer: its groups would be missing."""
+    told = life.admin.list_consumer_groups().result(ASK_SECONDS_MAX)
+    return None if told.errors else sorted(one.group_id for one in told.valid)
 
 
 def by_admin(life: Life, ends: Mapping[Place, tuple[int, int]]) -> Facts | None:
     """From `/v1/groups/...`; None when a group moves just now."""
-    found = [life.group(name) for name in names(life)]
+    every = names(life)
+    if every is None:
+        return None
+    found = [life.group(name) for name in every]
     groups = [one for one in found if one is not None]
     if len(groups) != len(found):
         return None
@@ -117,9 +132,12 @@ def by_admin(life: Life, ends: Mapping[Place, tuple[int, int]]) -> Facts | None:
     )
 
 
-def by_kafka(life: Life) -> Facts:
-    """From DescribeGroups, OffsetFetch and ListOffsets; classic groups have no generation there."""
+def by_kafka(life: Life) -> Facts | None:
+    """From DescribeGroups, OffsetFetch and ListOffsets; classic groups have no generation there. None when a group
+    moves just now."""
     every = names(life)
+    if every is None:
+        return None
     described = {
         name: future.result(ASK_SECONDS_MAX) for name, future in life.admin.describe_consumer_groups(every).items()
     }
