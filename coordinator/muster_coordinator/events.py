@@ -362,7 +362,6 @@ WAL_SLOW = EventKind(
     ("wal", "running_ms", "groups_led"),
     "A write and fdatasync of this WAL runs for so long already: groups of which another replica has more are handed "
     "over, and after a second this replica leads no group of the WAL.",
-    rare=True,
 )
 DISK_FULL = EventKind(
     "disk full",

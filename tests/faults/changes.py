@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +30,7 @@ from tests.cluster import MusterCluster, wait_until
 from tests.faults import producers, registers
 from tests.faults.checks import Claim, Seen, check, operations
 from tests.faults.machine_probe import MachineProbe
-from tests.faults.pauses import Pause, longest_pauses, now, story
+from tests.faults.pauses import Pause, longest_pauses, story
 from tests.faults.producers import logs
 from tests.faults.steps import Logs, Step
 from tests.integration.test_replaced_replica import all_changed, controller, data_of, folder_of, muster, replace
@@ -239,7 +240,7 @@ def run(cluster: MusterCluster, form: Form, seed: int, say: Say) -> Result:
         ]
         for group, pause in pauses.items():
             if pause.seconds > form.pause_s_max / 2:
-                for line in story(offsets, group, pause, since_us, this.log_paths(), now()):
+                for line in story(offsets, group, pause, since_us, this.log_paths(), datetime.now(UTC)):
                     say(line)
         return Result(time.monotonic() - began, operations(seen), this.killed, found, pauses)
 

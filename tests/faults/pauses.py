@@ -7,7 +7,7 @@ carries them: each request that began or ended in the pause, and the events of a
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -90,7 +90,3 @@ def story(
     ]
     told = events(logs, began - timedelta(seconds=AROUND_S), ended)
     return [f"{group} from {began.isoformat()} on:", *asked[:LINES_MAX], *refused[:LINES_MAX], *told[:LINES_MAX]]
-
-
-def now() -> datetime:
-    return datetime.now(UTC)

@@ -1,10 +1,10 @@
 """A pause that is found is told with what its clients asked and what the servers said meanwhile."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.faults.pauses import Pause, longest_pauses, now, story
+from tests.faults.pauses import Pause, longest_pauses, story
 from tests.faults.registers import RegisterLoad, now_us
 from tests.sim import frames
 from tests.sim.frames import Fetched
@@ -32,7 +32,7 @@ def test_the_longest_time_without_success_is_found() -> None:
 
 
 def test_a_pause_is_told_with_what_was_asked_and_said(tmp_path: Path) -> None:
-    since_us, began = now_us(), now()
+    since_us, began = now_us(), datetime.now(UTC)
     log = tmp_path / "server.log"
 
     def line(seconds: float, message: str) -> str:
@@ -41,7 +41,7 @@ def test_a_pause_is_told_with_what_was_asked_and_said(tmp_path: Path) -> None:
     log.write_text(
         line(-2.0, "long before") + "not of a server\n" + line(0.5, "leader elected") + "[1]\n" + line(5.0, "late")
     )
-    text = "\n".join(story(_load(since_us), GROUP, Pause(0.8, 0.1), since_us, [log], now()))
+    text = "\n".join(story(_load(since_us), GROUP, Pause(0.8, 0.1), since_us, [log], datetime.now(UTC)))
     assert "leader elected" in text
     for outside in ("long before", "late", "not of a server", "c1-1"):
         assert outside not in text

@@ -404,6 +404,15 @@ def test_rule_16_the_heir_of_a_stuck_disk_holds_most_of_the_log() -> None:
     assert (told.to, told.term) == (4, 1)
 
 
+def test_rule_16_the_heir_of_a_stuck_disk_is_the_one_that_was_asked_before() -> None:
+    for asked in (2, 3):
+        leader = make_leader()
+        assert leader.transfer(NOW, asked)
+        assert [message.to for message in settle(leader) if message.type == MsgType.TIMEOUT_NOW] == [asked]
+        leader.abdicate(NOW)
+        assert [message.to for message in settle(leader) if message.type == MsgType.TIMEOUT_NOW] == [asked]
+
+
 def test_rule_16_a_leader_without_other_voters_names_nobody() -> None:
     leader = make_leader(size=1)
     leader.abdicate(NOW)

@@ -54,11 +54,14 @@ def to_an_heir(state: RaftState, now_ms: int) -> bool:
 
 
 def abdicate(state: RaftState, now_ms: int) -> None:
-    """Stop leading, and have the best heir campaign. It may lose as anybody may; then the others' timers decide."""
+    """Stop leading, and have the best heir campaign: of those that hold most of the log, the one that was asked to take
+    over already. It may lose as anybody may; then the others' timers decide."""
     assert state.role is LEADER, "who does not lead has nothing to hand over"
     heirs = [peer for peer in state.electors if peer in state.config.voters and not state.progresses[peer].suspended]
     if heirs:
-        state.send(MsgType.TIMEOUT_NOW, max(heirs, key=lambda peer: state.progresses[peer].match))
+        # Two that campaign at once take each other's votes.
+        heir = max(heirs, key=lambda peer: (state.progresses[peer].match, peer == state.transfer_target))
+        state.send(MsgType.TIMEOUT_NOW, heir)
     become_follower(state, now_ms, state.term, NOBODY)
 
 
