@@ -235,6 +235,8 @@ MUTANTS = (
             ),
             Patch("replica.bootstrap.formation", " and record.uuid_of(peer) == replica_uuid\n", "\n"),
             Patch("replica.bootstrap.formation", "    if record.uuid_of(broker) != replica_uuid:\n", "    if False:\n"),
+            # Else it says nothing to anybody, since its folder is none of the cluster's.
+            Patch("replica.member_net", "        self._silent = True\n", "        pass\n"),
         ),
         kinds=("lost-disk", "isolate"),
         by=("R7",),
