@@ -73,15 +73,18 @@ run-redis: setup
 WAITS := test-slow test-clients test-together test-paced
 COMPUTES := test-sim test-fuzz
 BESIDE := .cache/beside.log
+FAILURES := .cache/failures.log
 
 test: check test-unit test-pipeline test-beside test-quiet
 
 test-beside: setup
-	@mkdir -p $(dir $(BESIDE)); \
+	@mkdir -p $(dir $(BESIDE)); rm -f $(FAILURES); export MUSTER_FAILURES=$(abspath $(FAILURES)); \
 	  echo "$(COMPUTES) run beside $(WAITS); they are shown when those have ended ($(BESIDE))"; \
 	  nice -n 19 $(MAKE) --no-print-directory $(COMPUTES) >$(BESIDE) 2>&1 & computes=$$!; \
 	  $(MAKE) --no-print-directory $(WAITS); waits=$$?; \
-	  wait $$computes; computes=$$?; cat $(BESIDE); [ $$waits = 0 ] && [ $$computes = 0 ]
+	  wait $$computes; computes=$$?; cat $(BESIDE); \
+	  [ ! -e $(FAILURES) ] || { echo "What failed, once more ($(FAILURES)):"; cat $(FAILURES); }; \
+	  [ $$waits = 0 ] && [ $$computes = 0 ]
 
 test-fast: test-unit
 

@@ -14,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,10 @@ def free_port_base(replicas: int = 5) -> int:
         return found.base
 
 
+LIVE: weakref.WeakSet["MusterCluster"] = weakref.WeakSet()
+"""Clusters that were started and not closed yet: a failure tells what they said last (`tests/failures.py`)."""
+
+
 class MusterCluster:
     """`with MusterCluster(folder) as cluster: ...`"""
 
@@ -101,6 +106,7 @@ class MusterCluster:
             self.stop()
         finally:
             self._block.close()
+            LIVE.discard(self)
         found = self.secrets_said()
         assert not found, found
 
@@ -124,6 +130,7 @@ class MusterCluster:
         if fresh:
             command.append("--fresh")
         self.output.parent.mkdir(parents=True, exist_ok=True)
+        LIVE.add(self)
         with self.output.open("ab") as log:
             mark = self.output.stat().st_size
             self._supervisor = subprocess.Popen(

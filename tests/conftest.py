@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import event_fields
+from tests import event_fields, failures
 from tests.machine_parts import excuse, require
 from tests.suites import be_patient, has_none_of, longest_first
 
@@ -100,13 +100,18 @@ def pytest_runtest_makereport(
     reason = excuse(call.excinfo.value) if report.failed and call.excinfo is not None else None
     if reason is not None:
         report.outcome, report.longrepr = "skipped", (str(item.path), item.reportinfo()[1] or 0, f"Skipped: {reason}")
+    if report.failed:
+        failures.add_clusters(report)
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The closing table, from the reasons of what was skipped here and in other workers."""
+    """The closing table, from the reasons of what was skipped here and in other workers; and what failed."""
+    stats = terminalreporter.stats
+    if not hasattr(terminalreporter.config, "workerinput"):  # xdist's workers have such a reporter each, too
+        failures.write_file([*stats.get("failed", []), *stats.get("error", [])])
     missing: dict[str, str] = {}
-    for report in terminalreporter.stats.get("skipped", []):
+    for report in stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         found = re.search(r"NOT RUN \(([^)]+)\): (.*)", reason)
         if found:
