@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from muster_coordinator.cli.dev_layout import WAL_FILE_BYTES
 
 from bench.figures import Figure
 from tests.cluster import MusterCluster, wait_until
@@ -62,7 +63,8 @@ class Committer(threading.Thread):
 
 def run() -> list[Figure]:
     samples = []
-    with tempfile.TemporaryDirectory() as folder, MusterCluster(Path(folder) / "data") as cluster:
+    settings = {"muster.wal.file.bytes": str(WAL_FILE_BYTES)}
+    with tempfile.TemporaryDirectory() as folder, MusterCluster(Path(folder) / "data", settings=settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, -1)])[TOPIC].result(20)
         committer = Committer(cluster.bootstrap)

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster_coordinator.cli.dev_layout import WAL_FILE_BYTES
 from muster_coordinator.properties import format_properties, parse_properties
 from typing_extensions import override
 
@@ -41,7 +42,7 @@ class Muster(Cluster):
             folder,
             replicas=replicas,
             partitions=partitions,
-            settings=dict(settings or {}),
+            settings={"muster.wal.file.bytes": str(WAL_FILE_BYTES), **(settings or {})},
             room_for=replicas if tls else 0,
         )
         if name == BEFORE:

@@ -77,7 +77,7 @@ class Attacked:
         self.cluster = MusterCluster(folder / "data", replicas=3, partitions=4, settings=settings)
         layout = DevLayout(self.cluster.folder, 3, self.cluster.port)
         layout.folder.mkdir()
-        layout.write(4, settings)
+        layout.write(4, self.cluster.settings)
         text = f"{MECHANISM}=[name={USER},password={PASSWORD}]"
         formatted = muster("format", "--config", str(layout.config_file(0)), "--add-scram", text)
         assert formatted.returncode == 0, formatted.stderr

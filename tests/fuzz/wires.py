@@ -53,7 +53,8 @@ class Wires:
             self._once.popleft().close()
 
     def close(self) -> None:
-        self._steady.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the other end may have closed it
+            self._steady.shutdown(socket.SHUT_RDWR)
         self._reader.join(10)
         for sock in (self._steady, *self._once):
             sock.close()

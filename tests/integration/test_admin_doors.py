@@ -52,7 +52,7 @@ class Guarded:
         self.cluster = MusterCluster(folder / "data", replicas=1, partitions=1, settings=settings)
         layout = DevLayout(self.cluster.folder, 1, self.cluster.port)
         layout.folder.mkdir()
-        layout.write(1, settings)
+        layout.write(1, self.cluster.settings)
         self.token = layout.token_file.read_text().strip()
         self.cluster.start_replica(0, wait_ready=False)
         wait_until("it is ready", lambda: self.probe("/readyz") == 200, 60)

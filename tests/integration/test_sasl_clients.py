@@ -104,7 +104,7 @@ class Closed:
         self.cluster.environment = ENVIRONMENT
         layout = DevLayout(self.cluster.folder, 3, self.cluster.port)
         layout.folder.mkdir()
-        layout.write(PARTITIONS, settings)
+        layout.write(PARTITIONS, self.cluster.settings)
         text = f"SCRAM-SHA-512=[name={ADMIN},password={PASSWORD}]"
         formatted = muster("format", "--config", str(layout.config_file(1)), "--add-scram", text)
         assert formatted.returncode == 0, formatted.stderr

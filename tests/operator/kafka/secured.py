@@ -51,7 +51,7 @@ class SecuredMuster:
         self.cluster.environment = ENVIRONMENT
         layout = DevLayout(self.cluster.folder, 1, self.cluster.port)
         layout.folder.mkdir()
-        layout.write(PARTITIONS, given)
+        layout.write(PARTITIONS, self.cluster.settings)
         text = f"SCRAM-SHA-512=[name={ADMIN},password={PASSWORD}]"
         formatted = muster("format", "--config", str(layout.config_file(0)), "--add-scram", text)
         assert formatted.returncode == 0, formatted.stderr
