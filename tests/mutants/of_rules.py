@@ -124,6 +124,20 @@ RULE_MUTANTS = (
         "replica.test_leadership.test_what_waits_for_a_slow_disk_is_handed_over_within_a_second",
     ),
     one(
+        "r16 a freeze is taken for a slow disk",
+        "replica.multiraft.wal_writer",
+        "        if still_ms > apart_ms:\n",
+        "        if False:\n",
+        "replica.test_leadership.test_a_freeze_of_a_leader_is_not_taken_for_a_slow_disk",
+    ),
+    one(
+        "r16 a freeze excuses a write that began after it",
+        "replica.multiraft.wal_writer",
+        "        self._excused_ms += min(still_ms, self.stuck_ms(now_ms))\n",
+        "        self._excused_ms += still_ms\n",
+        "replica.test_leadership.test_no_write_is_excused_for_longer_than_it_runs",
+    ),
+    one(
         "r23 a checkpoint erases the suffix from the WAL",
         "storage.wal_recovery",
         "    if kind == ANEW or log.term_at(index) != term:\n",

@@ -365,6 +365,44 @@ def test_a_stall_of_all_disks_moves_nothing() -> None:
     assert [len(cluster.told(WAL_SLOW, broker)) for broker in range(3)] == [1, 1, 1]
 
 
+def test_a_freeze_of_a_leader_is_not_taken_for_a_slow_disk() -> None:
+    """Its write ended meanwhile, and nobody could say so: others hold what waits, and are not to lead for that. A
+    worker thread tells its result after the timers that came due in the freeze."""
+    for seed in range(5):
+        cluster = SimCluster(World(f"freeze/{seed}"))
+        cluster.start()
+        cluster.world.run_for(3_000)
+        old = cluster.wait_leader(1)
+        term = cluster.nodes[old].host.groups[GroupNo(1)].core.term
+        cluster.loops[old].latency["wal-offsets"] = Latency(920_000, 920_000)
+        answers = cluster.ask_later(old, 0, commit_request("g", 1))
+        cluster.world.run_for(10)
+        cluster.loops[old].latency.clear()
+        cluster.loops[old].pause()
+        cluster.world.run_for(900)
+        cluster.loops[old].resume()
+        cluster.world.run_until("answered", lambda here=answers: bool(here), 100)
+        assert answers[0].topics[0][1][0][1] == Code.NONE
+        cluster.world.run_for(2_000)
+        assert (cluster.leader_of(1), cluster.nodes[old].host.groups[GroupNo(1)].core.term) == (old, term)
+        assert not cluster.told(TRANSFER_STARTED)
+        assert not cluster.told(WAL_SLOW)
+
+
+def test_no_write_is_excused_for_longer_than_it_runs() -> None:
+    """One that began as a freeze of five seconds ended is told in time all the same."""
+    cluster = SimCluster(World("excused"))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    cluster.world.run_for(3_000)
+    (wal_writer,) = (each for each in cluster.nodes[old].host.wal_writers if each.name == "wal-offsets")
+    cluster.loops[old].latency["wal-offsets"] = Latency(60_000_000, 60_000_000)
+    cluster.ask_later(old, 0, commit_request("g", 1))
+    cluster.world.run_until("it writes", lambda: wal_writer.stuck_ms(cluster.loops[old].monotonic_ms()) > 0, 100)
+    wal_writer.excuse(cluster.loops[old].monotonic_ms(), 5_000)
+    cluster.world.run_until("it is told", lambda: bool(cluster.told(WAL_SLOW, old)), 1_000)
+
+
 def test_a_paused_leader_does_not_answer_old_state_when_it_wakes() -> None:
     cluster = SimCluster(World(8))
     cluster.start()

@@ -474,7 +474,7 @@ class Host:
         now_ms = self.now_ms()
         moves = True
         for wal_writer in self.wal_writers:
-            stuck_ms = wal_writer.stuck_ms(now_ms)
+            stuck_ms = wal_writer.look(now_ms, self.timing.heartbeat_ms)
             if stuck_ms < self.timing.slow_disk_ms:
                 continue
             is_stuck = stuck_ms >= self.timing.election_min_ms

@@ -93,6 +93,9 @@ class WalWriter:
         """The WAL's next file is completely preallocated, and no batch was written since."""
         self._in_flight: Batch | None = None
         self._began_ms = 0
+        self._excused_ms = 0
+        """Of the job in flight: how long this process itself stood still."""
+        self._looked_ms = loop.monotonic_ms()
         self._carried_ms = 0
         self.slow_told = False
         """It was told of the job in flight that it takes long."""
@@ -167,7 +170,7 @@ class WalWriter:
         batch = self._staging
         self._in_flight, self._staging = batch, Batch()
         self._dirty = False
-        self._began_ms = now_ms
+        self._began_ms, self._excused_ms = now_ms, 0
         self.slow_told = False
         self._loop.submit(self.name, job, partial(self._done, batch))
 
@@ -201,8 +204,20 @@ class WalWriter:
         )
 
     def stuck_ms(self, now_ms: int) -> int:
-        """How long the job in flight has been running; 0 without one."""
-        return 0 if self._in_flight is None else now_ms - self._began_ms
+        """How long the job in flight has been running while this process did; 0 without one."""
+        return 0 if self._in_flight is None else now_ms - self._began_ms - self._excused_ms
+
+    def look(self, now_ms: int, apart_ms: int) -> int:
+        """`stuck_ms`; there is a look every `apart_ms`, unless the process is frozen or gets no processor."""
+        still_ms = now_ms - self._looked_ms - apart_ms
+        self._looked_ms = now_ms
+        if still_ms > apart_ms:
+            self.excuse(now_ms, still_ms)
+        return self.stuck_ms(now_ms)
+
+    def excuse(self, now_ms: int, still_ms: int) -> None:
+        """This process stood still for so long until now: the job in flight may have ended, and nobody could say so."""
+        self._excused_ms += min(still_ms, self.stuck_ms(now_ms))
 
     def _done(self, batch: Batch, result: BaseException | None) -> None:
         if isinstance(result, BaseException):
