@@ -179,7 +179,7 @@ INTEGRATION := integration and not clients and not sim and not pipeline
 test-integration: test-together test-paced test-quiet
 
 test-together: setup
-	$(PYTEST) tests --suite integration -n 4 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet and not paced"
+	$(PYTEST) tests --suite integration -n 3 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet and not paced"
 
 # Two at a time: they wait for a rate.
 test-paced: setup
