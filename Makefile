@@ -80,7 +80,7 @@ test: check test-unit test-pipeline test-beside test-quiet
 test-beside: setup
 	@mkdir -p $(dir $(BESIDE)); rm -f $(FAILURES); export MUSTER_FAILURES=$(abspath $(FAILURES)); \
 	  echo "$(COMPUTES) run beside $(WAITS); they are shown when those have ended ($(BESIDE))"; \
-	  nice -n 19 $(MAKE) --no-print-directory $(COMPUTES) >$(BESIDE) 2>&1 & computes=$$!; \
+	  $(BIN)/python -m tests.low_priority $(MAKE) --no-print-directory $(COMPUTES) >$(BESIDE) 2>&1 & computes=$$!; \
 	  $(MAKE) --no-print-directory $(WAITS); waits=$$?; \
 	  wait $$computes; computes=$$?; cat $(BESIDE); \
 	  [ ! -e $(FAILURES) ] || { echo "What failed, once more ($(FAILURES)):"; cat $(FAILURES); }; \

@@ -1,0 +1,43 @@
+"""Where what computes runs beside tests that wait: behind every other session, and no longer than its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import wait_until
+
+ROOT = Path(__file__).resolve().parents[1]
+LOW = [sys.executable, "-m", "tests.low_priority"]
+
+
+def test_a_session_of_the_lowest_priority() -> None:
+    text = "import os; print(os.nice(0), os.getsid(0) == os.getpid(), open('/proc/self/autogroup').read())"
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("this kernel has no autogroups")
+    done = subprocess.run([*LOW, sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True)
+    niceness, has_session, autogroup = done.stdout.split(maxsplit=2)
+    assert (niceness, has_session) == ("19", "True")
+    assert autogroup.split()[-2:] == ["nice", "19"], autogroup
+
+
+def test_it_ends_with_its_parent() -> None:
+    """As a Makefile's shell starts it; SIGKILL says nothing to children."""
+    with subprocess.Popen(
+        ["sh", "-c", '"$@" & echo $!; wait', "sh", *LOW, "sleep", "60"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        wait_until("it runs", lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0], 20)
+        os.kill(parent.pid, signal.SIGKILL)
+    wait_until("it has ended", lambda: not Path(f"/proc/{pid}").exists() or "Z" in _state(pid), 20)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
