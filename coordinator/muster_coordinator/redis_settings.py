@@ -71,8 +71,9 @@ class RedisKeys:
         "redis.ssl.ca.location",
         _location,
         "",
-        "PEM file of authorities of which one has issued the certificate of Redis, with rediss://, besides those of "
-        "the system. The certificate is always verified, and names the host in redis.url.",
+        "PEM file of authorities of which one has issued the certificate of Redis, with rediss://; empty: those of the "
+        "system. The certificate is always verified, and names the host in redis.url. These three files are read at "
+        "each new connection.",
     )
     redis_ssl_certificate: Path | None = setting(
         "redis.ssl.certificate.location",

@@ -23,6 +23,7 @@ from tests.redis_streams.test_topics_in_redis import make_topic, send
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
+CONNECTIONS_MAX = 4
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = f"{CANARY.decode()}-of-redis"
 """`MusterCluster` finds it in no output and no log."""
@@ -94,6 +95,54 @@ def test_who_cannot_be_verified_is_sent_nothing(secure: Secure) -> None:
     with RedisServer(secure.folder / "elsewhere", (*wrong_name, secure.ca)) as other:
         url = f"rediss://localhost:{other.tls_port}/0"
         assert "Hostname mismatch" in asyncio.run(asked(url=url))
+
+
+def test_the_authority_that_is_named_is_the_only_one(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL takes the system's from this variable."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure.ca))
+
+    async def asked(**more: Any) -> object:
+        async with secure.client(**more) as used:
+            return await used.append()
+
+    assert "CERTIFICATE_VERIFY_FAILED" in refusal(asyncio.run(asked(ca=secure.other_ca)))
+    assert not isinstance(asyncio.run(asked(ca=None)), Failure)
+
+
+def test_renewed_files_are_read_at_the_next_connection(tmp_path: Path) -> None:
+    """Authority, certificate and key of both sides are replaced under one client, piece by piece."""
+    secure = Secure(tmp_path)
+
+    async def again(used: Any, number: int) -> object:
+        """The number is one try's: what nobody answered is asked for anew by the same."""
+        for _ in range(CONNECTIONS_MAX):  # each finds out by itself that the server went away
+            answer = await used.append(number=number)
+            if not isinstance(answer, Failure) or answer.trouble is Trouble.AWAY:
+                return answer
+        raise AssertionError(answer)
+
+    async def asked() -> None:
+        async with secure.client(connections_max=CONNECTIONS_MAX) as used:
+            assert not isinstance(await used.append(number=1), Failure)
+            new = Authority("The next one")
+            new.issue().write(secure.folder / "server")
+            of_client = new.issue("muster").write(secure.folder / "renewed")
+            secure.server.kill()
+            secure.server.start()
+            assert "CERTIFICATE_VERIFY_FAILED" in refusal(await again(used, 2)), "its own authority is the old one"
+            secure.server.kill()
+            secure.ca.write_text(new.pem)
+            secure.server.start()
+            secure.mine[0].write_bytes(of_client[0].read_bytes())
+            for _ in range(3 * CONNECTIONS_MAX):  # none is lost to the pool by such a failure
+                assert "KEY_VALUES_MISMATCH" in refusal(await again(used, 2)), "the certificate is new, the key is old"
+            secure.mine[1].unlink()
+            assert "No such file" in refusal(await again(used, 2))
+            secure.mine[1].write_bytes(of_client[1].read_bytes())
+            assert not isinstance(await again(used, 2), Failure)
+
+    with secure.server:
+        asyncio.run(asked())
 
 
 def test_a_client_without_its_certificate_is_refused(secure: Secure) -> None:

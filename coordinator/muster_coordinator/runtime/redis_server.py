@@ -13,11 +13,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from ssl import TLSVersion
 from typing import Any, NamedTuple
 
 from redis.asyncio import BlockingConnectionPool
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import AbstractConnection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -37,6 +36,7 @@ from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Sc
 from muster_coordinator.runtime.limits import REDIS_CALLS_MAX, REDIS_JUDGE_MS, REDIS_RETRY_MS
 from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
 from muster_coordinator.runtime.redis_news import News, raise_bug
+from muster_coordinator.runtime.redis_tls import RenewedConnection
 
 AWAY = "Redis cannot be reached"
 UNFIT = "Redis is not fit for what is written to it"
@@ -61,16 +61,11 @@ class RedisSettings(NamedTuple):
     key: Path | None = None
 
     def encryption(self) -> dict[str, Any]:
-        """The library's arguments of a connection with TLS; none without."""
+        """Arguments of a `RenewedConnection`; none without TLS."""
         if not self.url.startswith("rediss://"):
             return {}
         files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
-        return {
-            **{name: str(path) for name, path in files.items() if path is not None},
-            "ssl_cert_reqs": "required",
-            "ssl_check_hostname": True,
-            "ssl_min_version": TLSVersion.TLSv1_2,
-        }
+        return {name: str(path) for name, path in files.items() if path is not None}
 
 
 class RedisServer:
@@ -94,6 +89,8 @@ class RedisServer:
             client_name="muster",
             **settings.encryption(),
         )
+        if self._pool.connection_class is SSLConnection:  # by the url
+            self._pool.connection_class = RenewedConnection
         self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
         self._calls: set[asyncio.Task[None]] = set()
         self._fitness = Fitness(settings.durability, settings.wait_replicas)
