@@ -12,6 +12,7 @@ from muster_coordinator.records.batch import iter_records
 from muster_coordinator.redis_streams.append_script import keys_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.server import Script, Trouble
+from muster_coordinator.replica.partitions.redis_log import NOT_TRIMMED
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, TopicStore
 from muster_coordinator.wire.versions import Api
 
@@ -301,6 +302,56 @@ def test_retention_trims_by_time(served: RedisServed) -> None:
     served.world.run_for(6_000)
     assert served.cli("XLEN", stream) <= 100, "whole nodes of a hundred entries"
     assert served.read(name, served.list_offset(name, -2)[1])[-1].value == b"new"
+
+
+def test_retention_trims_by_bytes_and_not_below_them(served: RedisServed) -> None:
+    """Entries of different sizes; what is kept is the newest, by Redis' own measure of all nodes."""
+    kept = 200_000
+    name = served.topic(retention_ms="-1", retention_bytes=str(kept))
+    stream = served.stream(name)
+    text = "for n = 1, 3000 do redis.call('XADD', KEYS[1], n .. '-0', 'v', string.rep('x', 200 + n % 100)) end"
+    served.cli("EVAL", text, 1, stream)
+    before = served.cli("MEMORY", "USAGE", stream, "SAMPLES", 0)
+    assert before > 3 * kept
+    served.world.run_for(6_000)
+    after = served.cli("MEMORY", "USAGE", stream, "SAMPLES", 0)
+    assert kept * 0.95 <= after <= kept * 1.2, "an estimate, and whole nodes"
+    assert served.cli("XREVRANGE", stream, "+", "-", "COUNT", 1)[0][0] == b"3000-0"
+    assert served.list_offset(name, -2)[1] > 1 << 10, "the log begins later"
+    served.world.run_for(60_000)
+    assert kept * 0.95 <= served.cli("MEMORY", "USAGE", stream, "SAMPLES", 0) <= after, "and that stays"
+
+
+def test_a_topic_without_limits_keeps_all_and_one_of_no_bytes_hardly_any(served: RedisServed) -> None:
+    whole = served.topic(retention_ms="-1")
+    none = served.topic(retention_ms="-1", retention_bytes="0")
+    empty = served.topic(retention_bytes="0")
+    for name in (whole, none):
+        text = "for n = 1, 450 do redis.call('XADD', KEYS[1], n .. '-0', 'v', 'x') end"
+        served.cli("EVAL", text, 1, served.stream(name))
+    served.world.run_for(6_000)
+    assert served.cli("XLEN", served.stream(whole)) == 450
+    assert served.cli("XLEN", served.stream(none)) <= 100
+    assert served.list_offset(none, -1)[1] == (450 << 10) + 1, "the end stays"
+    assert served.cli("XLEN", served.stream(empty)) == 0
+
+
+def test_a_retention_that_redis_refuses_is_told_and_time_still_counts(served: RedisServed) -> None:
+    """As by a user of before, who may not ask for the memory that a stream takes."""
+    name = served.topic(retention_ms="1000", retention_bytes="1")
+    text = "for n = 1, 450 do redis.call('XADD', KEYS[1], n .. '-0', 'v', 'old') end"
+    served.cli("EVAL", text, 1, served.stream(name))
+    served.stored(name, one(b"v"))
+    before = len(served.notices)
+    served.cli("ACL", "SETUSER", "default", "-memory")
+    try:
+        served.world.run_for(6_000)
+    finally:
+        served.cli("ACL", "SETUSER", "default", "+memory")
+    told = [details for what, details in served.notices[before:] if what == NOT_TRIMMED]
+    assert served.stream(name) in {details["stream"] for details in told}
+    assert all("can't run this command" in str(details["why"]) for details in told), told
+    assert served.cli("XLEN", served.stream(name)) <= 100
 
 
 def test_a_topic_says_where_it_is_and_stays_there(served: RedisServed) -> None:

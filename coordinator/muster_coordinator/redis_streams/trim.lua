@@ -1,8 +1,10 @@
 -- Remove a partition's oldest entries: DeleteRecords, which keeps where the log begins now, or retention.
 --
 -- KEYS: the stream; the hash beside it. ARGV: the incarnation; the owner's epoch; the id below which all entries go;
---   'exact', or 'about' to remove whole nodes only.
+--   'exact', or 'about' to remove whole nodes only; with 'about' the bytes of memory to keep at least, -1 for all.
 -- Returns {word, detail}: OK; FENCED with the owner's epoch; UNCLAIMED; TYPE. The kept start never moves back.
+-- Bytes are MEMORY USAGE's, which looks at some nodes and takes the others to be like them.
+local SAMPLES = 16
 local stream, state = KEYS[1], KEYS[2]
 local incarnation, epoch = tonumber(ARGV[1]), tonumber(ARGV[2])
 
@@ -19,6 +21,14 @@ if kind ~= 'stream' and kind ~= 'none' then
 end
 if ARGV[4] == 'about' then
   redis.call('XTRIM', stream, 'MINID', '~', ARGV[3])
+  local kept_bytes = tonumber(ARGV[5])
+  local length = kept_bytes >= 0 and redis.call('XLEN', stream) or 0
+  if length > 0 then
+    local used_bytes = redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', SAMPLES)
+    if used_bytes > kept_bytes then
+      redis.call('XTRIM', stream, 'MAXLEN', '~', math.ceil(length * kept_bytes / used_bytes))
+    end
+  end
   return {'OK', ''}
 end
 local kept = redis.call('HGET', state, 'start') or '0-0'

@@ -68,6 +68,7 @@ NO_EPOCH = -1
 BATCH_OVERHEAD = 61
 CANNOT_READ = "a partition in Redis cannot be read"
 NOT_OURS = "a stream in Redis is not this cluster's"
+NOT_TRIMMED = "a stream in Redis is not cut to its retention"
 NOT_FORGOTTEN = "the stream of a deleted topic is still in Redis: remove it by hand"
 
 
@@ -391,14 +392,25 @@ class RedisLog(LogView):
         self._server.run(TRIM, self._keys, asked, answered)
 
     def retain(self) -> None:
-        """Drop what is older than `retention.ms`, in whole nodes of the stream. Called on the leader every
-        `log.retention.check.interval.ms`; what fails is tried at the next."""
+        """Drop what is older than `retention.ms`, and the oldest of what is more than `retention.bytes`, in whole nodes
+        of the stream. Called on the leader every `log.retention.check.interval.ms`; what fails is tried at the next."""
         settings = topic_settings(self.configs())
-        if settings.retention_ms < 0 or not self.raft.serves:
+        if max(settings.retention_ms, settings.retention_bytes) < 0 or not self.raft.serves:
             return
-        oldest_ms = max(0, self._loop.wall_ms() - settings.retention_ms)
-        asked = [b"%d" % self.group, b"%d" % self.raft.core.term, b"%d-0" % oldest_ms, b"about"]
-        self._server.run(TRIM, self._keys, asked, lambda _: None)
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, Failure) and answer.trouble is Trouble.REFUSED:
+                self._notice(NOT_TRIMMED, {"stream": self._stream, "why": answer.message}, None)
+
+        oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
+        asked = [
+            b"%d" % self.group,
+            b"%d" % self.raft.core.term,
+            b"%d-0" % oldest_ms,
+            b"about",
+            b"%d" % settings.retention_bytes,
+        ]
+        self._server.run(TRIM, self._keys, asked, answered)
 
     # -- the topic's end -------------------------------------------------------------------------------------------
 
