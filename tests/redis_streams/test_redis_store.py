@@ -11,8 +11,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.records.batch import iter_records
 from muster_coordinator.redis_streams.append_script import keys_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
-from muster_coordinator.redis_streams.server import Script, Trouble
-from muster_coordinator.replica.partitions.redis_log import NOT_TRIMMED
+from muster_coordinator.redis_streams.server import EXPIRE, Script, Trouble
+from muster_coordinator.replica.partitions.redis_log import NOT_RETAINED
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, TopicStore
 from muster_coordinator.wire.versions import Api
 
@@ -322,6 +322,39 @@ def test_retention_trims_by_bytes_and_not_below_them(served: RedisServed) -> Non
     assert kept * 0.95 <= served.cli("MEMORY", "USAGE", stream, "SAMPLES", 0) <= after, "and that stays"
 
 
+def test_silent_producers_are_forgotten_in_bounded_looks(served: RedisServed) -> None:
+    """More than one look takes; who has appended since stays, with its sequences."""
+    name = served.topic(retention_ms="-1")
+    sent = batch([Rec()], producer_id=7, producer_epoch=0, sequence=0)
+    offset = served.stored(name, sent)
+    state = served.state(name)
+    ancient = "for n = 1, 3000 do redis.call('HSET', KEYS[1], 'p:' .. (1000 + n), '0 0 4 1-0;5 9 1000-3;') end"
+    served.cli("EVAL", ancient, 1, state)
+    served.cli("HSET", state, "p:99", f"3 0 0 1-0;1 1 {served.redis_ms() - 3_600_000}-0;")
+    owned = served.cli("HLEN", state) - 3_000
+    served.world.run_for(6_000)
+    assert owned < served.cli("HLEN", state) < owned + 3_000, "not all at once"
+    served.world.run_for(10_000)
+    assert served.cli("HLEN", state) - served.cli("HEXISTS", state, "looked") == owned
+    assert served.cli("HEXISTS", state, "p:99") == 1, "an hour is not a day"
+    assert served.stored(name, sent) == offset, "a batch that is known comes again"
+
+
+def test_who_owns_a_stream_no_more_forgets_nobody(served: RedisServed) -> None:
+    name = served.topic()
+    state = served.state(name)
+    served.cli("HSET", state, "p:5", "0 0 0 1-0;")
+    incarnation, epoch = (int(served.cli("HGET", state, each)) for each in ("incarnation", "epoch"))
+
+    def asked(of: int, by: int) -> Any:
+        return served.cli("EVAL", EXPIRE.text, 2, served.stream(name), state, of, by, 1_000, 10)
+
+    assert asked(incarnation, epoch - 1)[0] == asked(incarnation - 1, epoch)[0] == b"FENCED"
+    assert asked(incarnation + 1, 1)[0] == b"UNCLAIMED"
+    assert served.cli("HEXISTS", state, "p:5") == 1
+    assert asked(incarnation, epoch) == [b"OK", b"1"]
+
+
 def test_a_topic_without_limits_keeps_all_and_one_of_no_bytes_hardly_any(served: RedisServed) -> None:
     whole = served.topic(retention_ms="-1")
     none = served.topic(retention_ms="-1", retention_bytes="0")
@@ -348,7 +381,7 @@ def test_a_retention_that_redis_refuses_is_told_and_time_still_counts(served: Re
         served.world.run_for(6_000)
     finally:
         served.cli("ACL", "SETUSER", "default", "+memory")
-    told = [details for what, details in served.notices[before:] if what == NOT_TRIMMED]
+    told = [details for what, details in served.notices[before:] if what == NOT_RETAINED]
     assert served.stream(name) in {details["stream"] for details in told}
     assert all("can't run this command" in str(details["why"]) for details in told), told
     assert served.cli("XLEN", served.stream(name)) <= 100

@@ -17,7 +17,7 @@ from muster_coordinator.redis_streams.server import Failure, Trouble
 
 from tests.certificates import Authority
 from tests.cluster import CANARY, MusterCluster, wait_until
-from tests.redis_streams.redis_server import RedisServer
+from tests.redis_streams.redis_server import Connection, RedisServer
 from tests.redis_streams.test_redis_client import PATIENCE_S, using
 from tests.redis_streams.test_topics_in_redis import make_topic, send
 
@@ -181,6 +181,11 @@ def documented_rights() -> list[str]:
     return found[1].replace(">PASSWORD", f">{PASSWORD}").split()
 
 
+def retention_looked(admin: Connection) -> bool:
+    counted = admin.ask("INFO", "commandstats")
+    return b"cmdstat_memory|usage:" in counted and b"cmdstat_hscan:" in counted
+
+
 def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tmp_path: Path) -> None:
     admin = secure.server.connect()
     assert admin.ask("ACL", "SETUSER", "muster", "reset", *documented_rights()) == b"OK"
@@ -191,6 +196,7 @@ def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tm
         "redis.username": "muster", "redis.password": PASSWORD, "redis.ssl.ca.location": str(secure.ca),
         "redis.ssl.certificate.location": str(secure.mine[0]), "redis.ssl.key.location": str(secure.mine[1]),
         "group.initial.rebalance.delay.ms": "0",
+        "log.retention.check.interval.ms": "1000", "log.retention.bytes": "1000000",
     }  # fmt: skip
     values = [b"%d" % n for n in range(50)]
     with MusterCluster(tmp_path / "disk", replicas=1, partitions=1, settings=settings) as cluster:
@@ -209,6 +215,7 @@ def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tm
             send(cluster, "closed", values)
             wait_until("all are read", all_read, PATIENCE_S, every=0)
             consumer.commit(asynchronous=False)
+            wait_until("a look at the retention", lambda: retention_looked(admin), 30)
         finally:
             consumer.close()
         assert found == values

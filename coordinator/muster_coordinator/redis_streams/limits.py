@@ -37,3 +37,5 @@ STREAM_RETRY_MS_MAX = 1_000
 """Between two tries of an append whose fate is not known, or whose server is away."""
 FORGETS_MAX = 20
 """Tries to remove the stream of a deleted topic, `STREAM_RETRY_MS_MAX` times the number of the try apart."""
+PRODUCERS_LOOKED_AT_MAX = 2_000
+"""Of one partition at each `log.retention.check.interval.ms`: with the default half a million a day."""

@@ -26,10 +26,11 @@ def _script(name: str) -> Script:
 
 APPEND = _script("append")
 CLAIM = _script("claim")
+EXPIRE = _script("expire")
 FORGET = _script("forget")
 READ = _script("read")
 TRIM = _script("trim")
-SCRIPTS = (APPEND, CLAIM, FORGET, READ, TRIM)
+SCRIPTS = (APPEND, CLAIM, EXPIRE, FORGET, READ, TRIM)
 
 
 class Trouble(Enum):

@@ -36,6 +36,7 @@ from muster_coordinator.redis_streams.produced import Produced, produced
 from muster_coordinator.redis_streams.server import (
     APPEND,
     CLAIM,
+    EXPIRE,
     FORGET,
     READ,
     TRIM,
@@ -60,6 +61,7 @@ from muster_coordinator.replica.partitions.topic_logs import (
     Produced as Told,
 )
 from muster_coordinator.topics import machine as topics
+from muster_coordinator.topics.limits import PRODUCER_ID_EXPIRATION_MS
 from muster_coordinator.topics.settings import topic_settings
 from muster_coordinator.topics.stores import REDIS, Capability, TopicStore
 from muster_coordinator.topics.validation import validate
@@ -68,7 +70,7 @@ NO_EPOCH = -1
 BATCH_OVERHEAD = 61
 CANNOT_READ = "a partition in Redis cannot be read"
 NOT_OURS = "a stream in Redis is not this cluster's"
-NOT_TRIMMED = "a stream in Redis is not cut to its retention"
+NOT_RETAINED = "Redis does not cut a stream to its retention"
 NOT_FORGOTTEN = "the stream of a deleted topic is still in Redis: remove it by hand"
 
 
@@ -393,24 +395,22 @@ class RedisLog(LogView):
 
     def retain(self) -> None:
         """Drop what is older than `retention.ms`, and the oldest of what is more than `retention.bytes`, in whole nodes
-        of the stream. Called on the leader every `log.retention.check.interval.ms`; what fails is tried at the next."""
-        settings = topic_settings(self.configs())
-        if max(settings.retention_ms, settings.retention_bytes) < 0 or not self.raft.serves:
+        of the stream; and producers that are silent as long as those of an embedded topic may be. Called on the leader
+        every `log.retention.check.interval.ms`; what fails is tried at the next."""
+        if not self.raft.serves:
             return
+        settings = topic_settings(self.configs())
+        owner = [b"%d" % self.group, b"%d" % self.raft.core.term]
+        if max(settings.retention_ms, settings.retention_bytes) >= 0:
+            oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
+            kept = [b"%d-0" % oldest_ms, b"about", b"%d" % settings.retention_bytes]
+            self._server.run(TRIM, self._keys, [*owner, *kept], self._retained)
+        looked = [b"%d" % PRODUCER_ID_EXPIRATION_MS, b"%d" % limits.PRODUCERS_LOOKED_AT_MAX]
+        self._server.run(EXPIRE, self._keys, [*owner, *looked], self._retained)
 
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, Failure) and answer.trouble is Trouble.REFUSED:
-                self._notice(NOT_TRIMMED, {"stream": self._stream, "why": answer.message}, None)
-
-        oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
-        asked = [
-            b"%d" % self.group,
-            b"%d" % self.raft.core.term,
-            b"%d-0" % oldest_ms,
-            b"about",
-            b"%d" % settings.retention_bytes,
-        ]
-        self._server.run(TRIM, self._keys, asked, answered)
+    def _retained(self, answer: Answer) -> None:
+        if isinstance(answer, Failure) and answer.trouble is Trouble.REFUSED:
+            self._notice(NOT_RETAINED, {"stream": self._stream, "why": answer.message}, None)
 
     # -- the topic's end -------------------------------------------------------------------------------------------
 
