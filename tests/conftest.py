@@ -36,6 +36,8 @@ for _name in ("no_proxy", "NO_PROXY"):
     os.environ[_name] = ",".join(filter(None, (os.environ.get(_name, ""), "127.0.0.1", "localhost")))
 """A machine may have a proxy for package registries; what a test asks of itself does not go there."""
 
+OF_A_TEST = "PYTEST_CURRENT_TEST" in os.environ
+"""A test began this run. It is there only until this run has tests of its own."""
 COLLECT_AFTER = 10_000
 """Objects made before the collector looks again."""
 
@@ -108,7 +110,8 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The closing table, from the reasons of what was skipped here and in other workers; and what failed."""
     stats = terminalreporter.stats
-    if not hasattr(terminalreporter.config, "workerinput"):  # xdist's workers have such a reporter each, too
+    # xdist's workers have such a reporter each, too; and a run that a test began, as of a mutant, is that test's own.
+    if not hasattr(terminalreporter.config, "workerinput") and not OF_A_TEST:
         failures.write_file([*stats.get("failed", []), *stats.get("error", [])])
     missing: dict[str, str] = {}
     for report in stats.get("skipped", []):

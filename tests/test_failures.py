@@ -43,13 +43,13 @@ def test_closed_wrongly(broken): pass
 """
 
 
-def run(folder: Path, file: Path | None, *, workers: int = 0) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, file: Path, *, workers: int = 0, of_a_test: bool = False) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text("from tests.conftest import *\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-n", str(workers)]
     command += ["--rootdir", str(folder), str(folder)]
-    environment = {key: value for key, value in os.environ.items() if key != failures.FILE_VARIABLE}
-    if file is not None:
-        environment[failures.FILE_VARIABLE] = str(file)
+    environment = os.environ | {failures.FILE_VARIABLE: str(file)}
+    if not of_a_test:
+        del environment["PYTEST_CURRENT_TEST"]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -81,6 +81,14 @@ def test_a_run_without_a_failure_leaves_no_file(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "test_it.py").write_text("def test_right(): pass\n")
     assert run(folder, tmp_path / "failures.log").returncode == 0
+    assert not (tmp_path / "failures.log").exists()
+
+
+def test_what_a_test_lets_fail_is_not_told(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "test_it.py").write_text("def test_wrong(): assert 0\n")
+    assert run(folder, tmp_path / "failures.log", of_a_test=True).returncode == 1
     assert not (tmp_path / "failures.log").exists()
 
 
