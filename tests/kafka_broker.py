@@ -25,7 +25,7 @@ from typing import Self
 
 from tests import java_tools, orphans
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 150.0
 STOP_TIMEOUT_S = 30.0
 TOOL_TIMEOUT_S = 60.0
 HEAP_MIB = 256

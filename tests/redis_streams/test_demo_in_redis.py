@@ -25,7 +25,7 @@ from tests.redis_streams.redis_server import program
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 FLIGHTS, PARTITIONS = 336_776, 12
 RUN_S_MAX = 330.0
-READS_S_MAX = 120.0
+READS_S_MAX = 240.0
 DEMO = [sys.executable, "-m", "muster_coordinator.cli.main", "demo", "--redis"]
 
 

@@ -401,14 +401,23 @@ class RedisLog(LogView):
             return
         settings = topic_settings(self.configs())
         owner = [b"%d" % self.group, b"%d" % self.raft.core.term]
-        if max(settings.retention_ms, settings.retention_bytes) >= 0:
-            oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
-            kept = [b"%d-0" % oldest_ms, b"about", b"%d" % settings.retention_bytes]
-            self._server.run(TRIM, self._keys, [*owner, *kept], self._retained)
-        looked = [b"%d" % PRODUCER_ID_EXPIRATION_MS, b"%d" % limits.PRODUCERS_LOOKED_AT_MAX]
-        self._server.run(EXPIRE, self._keys, [*owner, *looked], self._retained)
+        if max(settings.retention_ms, settings.retention_bytes) < 0:
+            self._expire(owner)
+            return
+        oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
+        kept = [b"%d-0" % oldest_ms, b"about", b"%d" % settings.retention_bytes]
 
-    def _retained(self, answer: Answer) -> None:
+        def trimmed(answer: Answer) -> None:
+            self._told(answer)
+            self._expire(owner)  # one call at a time: there may be thousands of partitions
+
+        self._server.run(TRIM, self._keys, [*owner, *kept], trimmed)
+
+    def _expire(self, owner: list[bytes]) -> None:
+        looked = [b"%d" % PRODUCER_ID_EXPIRATION_MS, b"%d" % limits.PRODUCERS_LOOKED_AT_MAX]
+        self._server.run(EXPIRE, self._keys, [*owner, *looked], self._told)
+
+    def _told(self, answer: Answer) -> None:
         if isinstance(answer, Failure) and answer.trouble is Trouble.REFUSED:
             self._notice(NOT_RETAINED, {"stream": self._stream, "why": answer.message}, None)
 
