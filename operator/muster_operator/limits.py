@@ -57,6 +57,9 @@ REQUEUE_MIN_MS: Final = 200
 NAME_TAKEN_RETRY_MS: Final = 30_000
 """An object that needs a name of another owner's object is retried after this time: no event reports that the name is
 free."""
+FORBIDDEN_QUIET_MS: Final = 10_000
+"""A 403 is a Warning event only when the object has been refused for so long: an API server sees a new role within
+seconds, and a `helm install` creates role and operator at once."""
 FAREWELL_LOOK_MS: Final = 1_000
 """Interval at which the pods of a deleted ConsumerGroup are checked, to remove their members when they are gone."""
 FAREWELLS_MAX: Final = 10_000

@@ -1,15 +1,18 @@
-"""The status after a failed pass, made from the plan's or the stored status. Pure.
+"""The status and the Event after a failed pass, made from the plan's or the stored status. Pure.
 
 Conditions that could be judged stay. `Degraded` reports the failure: `Unknown` if something could not be observed,
 `True` if a request was refused, because then a change is needed. `Progressing` becomes False.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.errors import InvalidObject
-from muster_operator.errors import OperatorError, Refused
+from muster_operator.errors import FORBIDDEN, OperatorError, Refused
+from muster_operator.limits import FORBIDDEN_QUIET_MS
+from muster_operator.plan.actions import Event
 from muster_operator.plan.conditions import Finding, condition, finding, merged
 
 _TOLD = (
@@ -46,6 +49,26 @@ def with_failure(
     if isinstance(error, InvalidObject) or planned is not None:
         base["observedGeneration"] = generation
     return base
+
+
+def failure_event(error: OperatorError | InvalidObject, stored: Mapping[str, Any], *, now_ms: int) -> Event:
+    """A warning if a change is needed. A 403 is one once the object has been refused something for FORBIDDEN_QUIET_MS,
+    by the stored `Degraded`: before, the API server may not have heard of a new role or of a kind that was just
+    defined."""
+    if isinstance(error, InvalidObject):
+        return Event(reason="InvalidSpec", message=str(error), warning=True)
+    warning = isinstance(error, Refused)
+    if error.reason == FORBIDDEN:
+        warning = now_ms - _refused_since_ms(stored, now_ms) >= FORBIDDEN_QUIET_MS
+    return Event(reason=error.reason, message=error.message, warning=warning)
+
+
+def _refused_since_ms(stored: Mapping[str, Any], now_ms: int) -> int:
+    """Since when `Degraded` tells of a request that the Kubernetes API refused; `now_ms` if it does not."""
+    told = condition(stored, ClusterCondition.DEGRADED)
+    if told.get("status") != "True" or told.get("reason") != Reason.API_ERROR:
+        return now_ms
+    return int(datetime.fromisoformat(str(told["lastTransitionTime"])).timestamp() * 1_000)
 
 
 def with_refused_replacement(

@@ -46,7 +46,7 @@ from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
-from muster_operator.runtime.failure import with_failure, with_refused_leave, with_refused_replacement
+from muster_operator.runtime.failure import failure_event, with_failure, with_refused_leave, with_refused_replacement
 from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_metrics import LagMetrics
@@ -279,7 +279,8 @@ class Reconciler:
                 live.get("status") or {}, status, told,
                 generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            await self._recorder.emit(one.live, _failure_event(told, live.get("status") or {}))
+            event = failure_event(told, live.get("status") or {}, now_ms=self._clock.wall_ms())
+            await self._recorder.emit(one.live, event)
         not_replaced = one.done.not_replaced if one.done is not None else None
         if not_replaced is not None and status is not None:
             status = with_refused_replacement(
@@ -353,15 +354,3 @@ class Reconciler:
             self._metrics.forget_cluster(key.namespace, key.name)
             self._turns.forget(key, self._clock.monotonic_ms())
         return Outcome(result="gone", gone=True)
-
-
-def _failure_event(error: OperatorError | InvalidObject, stored: Mapping[str, Any]) -> Event:
-    """A warning if a change is needed. A 403 becomes one when it repeats: the API server sees a new role, or a kind
-    that was just defined, with a short delay."""
-    if isinstance(error, InvalidObject):
-        return Event(reason="InvalidSpec", message=str(error), warning=True)
-    warning = isinstance(error, Refused)
-    if error.reason == FORBIDDEN:
-        before = [one.get("message") for one in stored.get("conditions") or () if one.get("type") == "Degraded"]
-        warning = error.message in before
-    return Event(reason=error.reason, message=error.message, warning=warning)
