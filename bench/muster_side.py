@@ -15,7 +15,7 @@ from bench.errors import RunFailed
 from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from bench.tls import TLS_LISTENER, TlsFiles
 from tests.cluster import MusterCluster, wait_until
-from tests.releases.release import COMMIT, Release
+from tests.releases.release import FIRST, Release
 
 UNEVEN_MAX = 0.05
 """Largest difference between the most and the fewest leaderships per replica, as a share of all, that affects no
@@ -46,7 +46,7 @@ class Muster(Cluster):
             room_for=replicas if tls else 0,
         )
         if name == BEFORE:
-            self.cluster.environment = Release(COMMIT).environment
+            self.cluster.environment = Release(FIRST).environment
         if tls:
             self.tls = TlsFiles.make(folder.with_name(folder.name + "-tls"))
 

@@ -9,18 +9,18 @@ from tests.cluster import MusterCluster
 from tests.releases import folder
 from tests.releases.life import REPLICAS
 from tests.releases.oracle import Oracle
-from tests.releases.release import COMMIT, Release
+from tests.releases.release import KEPT, Release
+
+
+@pytest.fixture(params=KEPT)
+def old(request: pytest.FixtureRequest) -> Release:
+    return Release(request.param)
 
 
 @pytest.fixture
-def old() -> Release:
-    return Release(COMMIT)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[MusterCluster]:
+def cluster(tmp_path: Path, old: Release) -> Iterator[MusterCluster]:
     made = MusterCluster(
-        tmp_path / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=dict(folder.OPENED)
+        tmp_path / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=folder.opened(old)
     )
     yield made
     made.close()

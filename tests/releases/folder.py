@@ -4,8 +4,10 @@ import json
 import tarfile
 from pathlib import Path
 
+from muster_coordinator.settings import STANDARD_AUTHORIZER
+
 from tests.cluster import MusterCluster, wait_until
-from tests.releases.life import REPLICAS, first_life
+from tests.releases.life import REPLICAS, WITH_TRANSACTIONS, first_life
 from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
 from tests.releases.running import kill
@@ -26,18 +28,36 @@ SETTINGS = {
 }
 """Small, so that a few hundred kilobytes have sealed segments, checkpoints, and files of the WAL that were let go of.
 Nothing goes because the folder has become old."""
-OPENED = {**SETTINGS, "muster.wal.max.bytes": "8388608"}
-"""With what the folders are opened later: more is written then, by two releases, while a replica is away."""
+OPENED = {"muster.wal.max.bytes": "8388608"}
+"""With what else the folders are opened later: more is written then, by two releases, while a replica is away."""
+SINCE_0_2 = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:ANONYMOUS",
+    "log.cleaner.backoff.ms": "1000",
+    "transaction.state.log.num.partitions": "2",
+    "transactional.id.expiration.ms": str(100 * 365 * 86_400_000),
+}
+"""What 0.1 does not know."""
 PACKED, KNOWN = "cluster.tar.xz", "cluster.json"
+
+
+def settings(release: Release) -> dict[str, str]:
+    """Of the cluster that the release made."""
+    return {**SETTINGS, **(SINCE_0_2 if release.level >= WITH_TRANSACTIONS else {})}
+
+
+def opened(release: Release) -> dict[str, str]:
+    """Of the cluster that is opened later, also by that release."""
+    return {**settings(release), **OPENED}
 
 
 def make(release: Release, scratch: Path, target: Path) -> None:
     """A cluster of that release lives its first life and is killed; its folders and the oracle go to `target`."""
-    cluster = MusterCluster(scratch / "cluster", replicas=REPLICAS, partitions=PARTITIONS, settings=SETTINGS)
+    cluster = MusterCluster(scratch / "cluster", replicas=REPLICAS, partitions=PARTITIONS, settings=settings(release))
     cluster.environment = release.environment
     try:
         cluster.start()
-        known = first_life(cluster.bootstrap, lambda: _until_checkpoints(cluster.folder))
+        known = first_life(cluster.bootstrap, lambda: _until_checkpoints(cluster.folder), release.level)
         kill(cluster)
         _pack(cluster.folder, target)
         (target / KNOWN).write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

@@ -2,7 +2,8 @@
 
 Whatever a release stores is in it: groups in every state, with static and dynamic members, simple ones, deleted ones;
 commits with the largest metadata and removed ones; topics altered, grown, deleted and created anew; every compression,
-idempotent producers, a moved log start.
+idempotent producers, a moved log start. Of releases with feature level 3 also transactions, compacted topics, users,
+ACLs and quotas.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.raw_group import NONE, REBALANCE, RawMember
-from tests.releases import groups, oracle, records
+from tests.releases import compacted, groups, oracle, records, rights, transactions
 from tests.releases.oracle import Oracle
 
 REPLICAS = 3
@@ -29,6 +30,8 @@ EVENTS_BATCHES = 100
 BATCH_RECORDS = 10
 SIMPLE_GROUPS = 12
 LARGE_COMMITS = 100
+WITH_TRANSACTIONS = 3
+"""Feature level from which on the last three of the list above are served."""
 WAIT_S = 30
 
 
@@ -159,10 +162,14 @@ def largest(tag: str) -> str:
     return (tag + " ").ljust(METADATA_CHARACTERS, "漢")
 
 
-def first_life(bootstrap: str, pause: Callable[[], None]) -> Oracle:
-    """`pause` is called once before the last of it: it returns when checkpoints were made of what was before."""
+def first_life(bootstrap: str, pause: Callable[[], None], level: int) -> Oracle:
+    """`pause` is called once before the last of it: it returns when checkpoints were made of what was before. `level`:
+    the cluster's feature level."""
     life = Life(bootstrap, oracle.empty())
     _topics(life)
+    if level >= WITH_TRANSACTIONS:
+        for part in (compacted, rights, transactions):
+            part.live(life, 0)
     _groups(life)
     _offsets(life)
     pause()
@@ -256,6 +263,9 @@ def more_life(bootstrap: str, known: Oracle, stage: int) -> None:
     for n, member in enumerate((*life.members("static"), *life.members("dynamic"))):
         life.commit_by(member, "events", {n % 3: 1000 * stage + n}, f"by member {n} at stage {stage}")
         member.drop_connection()
+    if "transactions" in known:
+        for part in (compacted, rights, transactions):
+            part.live(life, stage)
     _go_on_with_groups(life, stage)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.releases import groups, records
+from tests.releases import compacted, groups, records, rights, transactions
 
 Oracle = dict[str, Any]
 METADATA_KEPT = 100
-OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL = {"__consumer_offsets", "__transaction_state"}
 
 
 def empty() -> Oracle:
@@ -47,11 +47,15 @@ def check(bootstrap: str, oracle: Oracle) -> None:
     check_offsets(bootstrap, oracle)
     check_groups(bootstrap, oracle)
     check_producers(bootstrap, oracle)
+    if "transactions" in oracle:
+        compacted.check(bootstrap, oracle["last_values"])
+        rights.check(bootstrap, admin, oracle["rights"])
+        transactions.check(bootstrap, oracle["transactions"])
 
 
 def topic_ids(admin: AdminClient) -> dict[str, tuple[int, str]]:
     """Name → (partitions, id), of all topics but the internal one."""
-    names = [name for name in admin.list_topics(timeout=20).topics if name != OFFSETS_TOPIC]
+    names = [name for name in admin.list_topics(timeout=20).topics if name not in INTERNAL]
     found = admin.describe_topics(TopicCollection(names))
     told = {name: future.result(20) for name, future in found.items()}
     return {name: (len(one.partitions), str(one.topic_id)) for name, one in told.items()}

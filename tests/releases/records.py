@@ -37,7 +37,7 @@ def new_producer_id(bootstrap: str) -> int:
     """InitProducerId without a transactional id."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        client = SecondClient(_ports(bootstrap)[0])
+        client = SecondClient(ports(bootstrap)[0])
         try:
             answer = client.ask(
                 "InitProducerId", 4, transactional_id=None, transaction_timeout_ms=1, producer_id=-1, producer_epoch=-1
@@ -83,7 +83,7 @@ def send(bootstrap: str, topic: str, partition: int, last: Last) -> int:
 def leader_port(bootstrap: str, topic: str, partition: int) -> int:
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        for port in _ports(bootstrap):
+        for port in ports(bootstrap):
             try:
                 client = SecondClient(port)
             except OSError:
@@ -99,7 +99,7 @@ def leader_port(bootstrap: str, topic: str, partition: int) -> int:
         time.sleep(AGAIN_S)
 
 
-def _ports(bootstrap: str) -> list[int]:
+def ports(bootstrap: str) -> list[int]:
     return [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
 
 

@@ -1,6 +1,6 @@
 """An earlier release, run from its wheel with the packages of this environment.
 
-`Release(COMMIT).environment` is what a process is started with to run that release's code; without it, it runs today's.
+`Release(FIRST).environment` is what a process is started with to run that release's code; without it, it runs today's.
 """
 
 import hashlib
@@ -8,13 +8,31 @@ import os
 import shutil
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COMMIT = "7d8ab59"
-SHA256 = {COMMIT: "47ff7524fcf3453c79b1a9ab3f660bd699b3cc4ffe8c9e079630ba117bd32cd5"}
+FIRST, LAST = "7d8ab59", "3f79dd0"
 UNPACKED = HERE.parents[1] / ".cache" / "releases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is known of a release besides its files."""
+
+    version: str
+    sha256: str
+    """Of its wheel."""
+    level: int
+    """The feature level that a cluster of it has."""
+
+
+KEPT = {
+    FIRST: Kept(version="0.1.0", sha256="47ff7524fcf3453c79b1a9ab3f660bd699b3cc4ffe8c9e079630ba117bd32cd5", level=1),
+    LAST: Kept(version="0.2.0", sha256="b9dc36bb15cf63a6ba3e0e1fd4c838384c12aa4f6da19922b75f65bbb4f45384", level=3),
+}
+"""By commit, in their order."""
 
 
 class Release:
@@ -22,8 +40,9 @@ class Release:
 
     def __init__(self, commit: str) -> None:
         self.commit = commit
-        self.wheel = HERE / commit / "muster-0.1.0-py3-none-any.whl"
-        self.folder = _unpacked(self.wheel, SHA256[commit])
+        self.level = KEPT[commit].level
+        self.wheel = HERE / commit / f"muster-{KEPT[commit].version}-py3-none-any.whl"
+        self.folder = _unpacked(self.wheel, KEPT[commit].sha256)
 
     @property
     def environment(self) -> dict[str, str]:

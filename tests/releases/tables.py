@@ -31,7 +31,7 @@ print(source.new())
 def make(release: Release, scratch: Path, target: Path) -> None:
     """That release's pipeline follows that release's cluster on the kept folders, with Spark, as a person starts it."""
     cluster = MusterCluster(
-        scratch / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=dict(folder.OPENED)
+        scratch / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=folder.opened(release)
     )
     folder.unpack(release, cluster.folder)
     tables = scratch / "tables"

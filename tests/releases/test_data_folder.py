@@ -18,10 +18,8 @@ from tests.releases.running import kill, levels, start
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FINALIZE = "muster.feature.finalize.ms"
-BEFORE = 1
-"""The feature level of the release."""
 REFUSED = r"UnsupportedFormat: (log command kind 3 is unknown|checkpoint \S+: version 2, this release knows 1)"
-"""What of level 2 that release meets first."""
+"""What of level 2 the release of level 1 meets first."""
 
 
 def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
@@ -31,7 +29,7 @@ def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
     check(cluster.bootstrap, known)
     more_life(cluster.bootstrap, known, 1)
     check(cluster.bootstrap, known)
-    assert levels(cluster) == {BEFORE}
+    assert levels(cluster) == {old.level}
     assert cluster.stop() == 0
 
     start(cluster, old)
@@ -45,7 +43,22 @@ def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
     wait_until("the level is raised", lambda: levels(cluster) == {FEATURE_LEVEL}, 30)
     more_life(cluster.bootstrap, known, 3)
     check(cluster.bootstrap, known)
+    if old.level < FEATURE_LEVEL:
+        refused(cluster, old)
+    else:
+        goes_back(cluster, old)
+    assert levels(cluster) == {FEATURE_LEVEL}
+    check(cluster.bootstrap, known)
 
+
+def goes_back(cluster: MusterCluster, old: Release) -> None:
+    """A release of the same level: nothing was written that it cannot read."""
+    kill(cluster)
+    start(cluster, old)
+
+
+def refused(cluster: MusterCluster, old: Release) -> None:
+    """One replica of the older level; it does not start, and says why. Today's goes on with its folder."""
     cluster.kill(0, signal.SIGTERM)
     wait_until("it is gone", lambda: cluster.probe(0, "/livez") == 0, 30)
     code, said = ended(cluster, 0, old)
@@ -56,8 +69,6 @@ def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
     assert code == exits.CORRUPTION, said
     assert re.search(REFUSED, said), said
     cluster.start_replica(0)
-    assert levels(cluster) == {FEATURE_LEVEL}
-    check(cluster.bootstrap, known)
 
 
 def ended(cluster: MusterCluster, replica: int, release: Release) -> tuple[int, str]:

@@ -27,7 +27,7 @@ from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_sasl_clients import muster
 from tests.releases.life import REPLICAS
-from tests.releases.release import Release
+from tests.releases.release import FIRST, Release
 from tests.releases.running import levels, replace
 
 WHOLE = os.environ.get("MUSTER_CLOSING") == "whole"
@@ -222,9 +222,9 @@ class Closing:
 
 
 @pytest.fixture
-def closing(tmp_path: Path, old: Release) -> Iterator[Closing]:
+def closing(tmp_path: Path) -> Iterator[Closing]:
     with ExitStack() as stack:
-        yield Closing(tmp_path, old, stack)
+        yield Closing(tmp_path, Release(FIRST), stack)
 
 
 def test_an_open_cluster_becomes_closed_and_its_administrator_gets_back_in(closing: Closing) -> None:

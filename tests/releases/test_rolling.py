@@ -27,8 +27,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 2 * MIXED_S)]
 COMMITTERS = 4
 AHEAD_COMMITS = 80
 INSTALLED, SENT = "muster_transfers_installed_total", "muster_transfer_sent_bytes_total"
-BEFORE = 1
-"""The feature level of the release."""
 
 
 class Clients:
@@ -114,7 +112,7 @@ def test_a_roll_and_its_way_back_lose_nothing_and_rebalance_nobody(
         rolled.go_on()
         replace(cluster, replica, None)
     check(cluster.bootstrap, known)
-    assert levels(cluster) == {BEFORE}
+    assert levels(cluster) == {old.level}
 
     sent_bytes = {replica: metric(cluster, replica, SENT) for replica in (0, 2)}
     replace(cluster, 1, old, run_ahead)
@@ -129,7 +127,7 @@ def test_a_roll_and_its_way_back_lose_nothing_and_rebalance_nobody(
         replace(cluster, replica, old)
     rolled.go_on()
     check(cluster.bootstrap, known)
-    assert levels(cluster) == {BEFORE}
+    assert levels(cluster) == {old.level}
     for load in rolled.loads:
         load.finish()
     for load in rolled.commits:
