@@ -32,7 +32,7 @@ def documented(image: str, bootstrap: str, topic: str) -> list[dict[str, Any]]:
     """The objects of docs/operator.md, with this cluster's image, address and topic instead of the reader's."""
     (text,) = OWN.findall(DOCUMENT.read_text())
     for theirs, ours in (
-        ("registry.example.com/muster:0.2.0", image),
+        ("registry.example.com/muster:0.3.0", image),
         ("main-bootstrap.shop.svc:9092", bootstrap),
         ("topic-orders", topic),
     ):
