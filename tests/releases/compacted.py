@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 TOPIC = "last-values"
 CONFIGS = {
     "cleanup.policy": "compact",
-    "segment.bytes": "16384",
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "3600000",
 }
 KEYS, ROUNDS = 20, 12
+BATCH_BYTES = 8192
+"""A segment of these clusters has 32 KiB."""
 WAIT_S = 60
 
 
@@ -27,7 +28,9 @@ def live(life: "Life", stage: int) -> None:
     if stage == 0:
         life.create(TOPIC, 1, CONFIGS)
     failed: list[str] = []
-    producer = Producer({"bootstrap.servers": life.bootstrap, "enable.idempotence": True, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": life.bootstrap, "enable.idempotence": True, "batch.size": BATCH_BYTES, "log_level": 0}
+    )
     for round_ in range(ROUNDS):
         for key in range(KEYS):
             value = None if _removed(key, round_, stage) else records.value_of(TOPIC, stage, round_ * KEYS + key)
@@ -37,7 +40,7 @@ def live(life: "Life", stage: int) -> None:
             )  # fmt: skip
             known[f"key-{key}"] = None if value is None else records.short(value)
     assert producer.flush(WAIT_S) == 0
-    assert failed == []
+    assert not failed, failed[0]
     if stage == 0:
         wait_until("it was cleaned", lambda: read(life.bootstrap)[1] < ROUNDS * KEYS, WAIT_S, 1)
 
