@@ -2,8 +2,8 @@
 
 Without names: the rows that take seconds, five runs per side. `all`: every row. JSON goes to `bench/results/`, tables
 into docs/benchmarks.md (not with --no-doc). `--before`: beside an earlier release instead of Kafka (`before`), printed
-only. Exit code 1: a target is missed or could not be judged, or a figure differs from before by more than equal
-clusters do; 2: nothing ran.
+only. Exit code 1: a target is missed and `reasons.toml` does not say why, or it could not be judged, or a figure
+differs from before by more than equal clusters do; 2: nothing ran.
 """
 
 import json
@@ -21,7 +21,7 @@ from bench.compare import Verdict
 from bench.errors import BenchError
 from bench.lab import FOLDER, Lab
 from bench.machine import facts
-from bench.report import machine_section, place, section
+from bench.report import machine_section, place, section, unexplained
 from bench.row import Row
 from bench.runner import RowResult, run_row
 
@@ -80,6 +80,7 @@ def beside_kafka(rows: list[Row], lab: Lab, machine: dict[str, str], keep: bool)
     """`keep`: in the document too."""
     reasons = tomllib.loads((HERE / "reasons.toml").read_text())
     verdicts: list[Verdict] = []
+    unknown: list[str] = []
     sections = {MACHINE: machine_section(machine)}
     for row in rows:
         began = time.monotonic()
@@ -89,12 +90,15 @@ def beside_kafka(rows: list[Row], lab: Lab, machine: dict[str, str], keep: bool)
         say(f"{sections[row.name]}\n({time.monotonic() - began:.0f} s)")
         store(row.name, result, machine)
         verdicts += [judgement.verdict for judgement in result.judgements]
+        unknown += unexplained(result, reasons)
         if keep:
             order = [MACHINE, *(one.name for one in ROWS)]
             DOCUMENT.write_text(place(DOCUMENT.read_text(), sections, order))
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict.value}" for verdict in Verdict)
     say(f"\ntargets: {counts}; JSON in {RESULTS.relative_to(HERE.parent)}/")
-    return 0 if all(verdict is Verdict.HELD for verdict in verdicts) else 1
+    for one in unknown:
+        say(f"without a reason: {one}")
+    return 1 if unknown else 0
 
 
 def beside_before(rows: list[Row], lab: Lab, machine: dict[str, str]) -> int:

@@ -43,6 +43,16 @@ def targets(result: RowResult, reasons: Reasons) -> str:
     return "\n".join(lines)
 
 
+def unexplained(result: RowResult, reasons: Reasons) -> list[str]:
+    """The targets that were not judged, or missed without a reason: what nobody knows yet."""
+    known = reasons.get(result.row.name, {})
+    return [
+        f"{result.row.name}: {one.target.text}: {one.measured}"
+        for one in result.judgements
+        if one.verdict is not Verdict.HELD and not (one.verdict is Verdict.MISSED and one.target.figure in known)
+    ]
+
+
 def section(result: RowResult, reasons: Reasons, machine: Mapping[str, str]) -> str:
     """The whole text of a row, without its marks."""
     row = result.row

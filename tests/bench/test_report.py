@@ -3,7 +3,7 @@
 import pytest
 
 from bench.compare import ECHO, KAFKA, MUSTER, Target
-from bench.report import place, section, table, targets
+from bench.report import place, section, table, targets, unexplained
 from bench.row import Row
 from bench.runner import RowResult
 
@@ -42,6 +42,15 @@ def test_a_miss_gives_its_reason_or_says_that_none_is_known_and_the_unmeasured_i
     assert "**missed**: the disk" in targets(one, {"beats": {"rate": "the disk"}})
     held = result(rate={MUSTER: [900.0], KAFKA: [400.0]})
     assert "rate ≥ 2x kafka: 2.25x, held" in targets(held, {"beats": {"rate": "the disk"}})
+
+
+def test_what_is_missed_without_a_reason_or_not_judged_is_unexplained() -> None:
+    missed = result(rate={MUSTER: [200.0], KAFKA: [400.0]}, p99={MUSTER: [4.0]})
+    assert unexplained(missed, {}) == ["beats: rate ≥ 2x kafka: 0.50x"]
+    assert unexplained(missed, {"beats": {"rate": "the disk"}}) == []
+    assert unexplained(missed, {"others": {"rate": "the disk"}, "beats": {"p99": "the disk"}}) != []
+    unmeasured = result(rate={MUSTER: [900.0], KAFKA: [400.0]})
+    assert unexplained(unmeasured, {"beats": {"p99": "the disk"}}) == ["beats: p99 ≤ 5: not measured"]
 
 
 def test_a_section_names_the_sides_that_could_not_be_measured() -> None:
