@@ -15,6 +15,7 @@ from bench.rows import (
     million,
     outage,
     rebalance,
+    redis,
     replace,
     snapshot_install,
     tls,
@@ -41,6 +42,7 @@ ROWS: tuple[Row, ...] = (
     *wal_full.ROWS,
     *snapshot_install.ROWS,
     *replace.ROWS,
+    *redis.ROWS,
     *tls.ROWS,
 )
 

@@ -42,6 +42,8 @@ class Own:
     """Name -> partitions."""
     tls: bool = False
     """Every server has a listener with TLS besides (`bench.tls`)."""
+    redis: bool = False
+    """Muster has a Redis server for topics, which keeps nothing (`redis.durability=memory`)."""
     warm: bool = True
     """Warm up the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
@@ -117,6 +119,7 @@ class Lab:
                 partitions=own.partitions,
                 settings=own.settings,
                 tls=own.tls,
+                redis=own.redis,
                 name=name,
             )
         else:

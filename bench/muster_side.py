@@ -15,6 +15,7 @@ from bench.errors import RunFailed
 from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from bench.tls import TLS_LISTENER, TlsFiles
 from tests.cluster import MusterCluster, wait_until
+from tests.redis_streams.redis_server import RedisServer
 from tests.releases.release import FIRST, Release
 
 UNEVEN_MAX = 0.05
@@ -33,11 +34,19 @@ class Muster(Cluster):
         partitions: int = 50,
         settings: Mapping[str, str] | None = None,
         tls: bool = False,
+        redis: bool = False,
         name: str = MUSTER,
     ) -> None:
-        """`name`: of `compare`; `BEFORE` runs that release."""
+        """`name`: of `compare`; `BEFORE` runs that release. `redis`: with a server beside it, in memory only."""
         self.name = name
         self.nodes = replicas
+        self.redis: RedisServer | None = None
+        if redis:
+            beside = folder.with_name(folder.name + "-redis")
+            beside.mkdir(parents=True)
+            self.redis = RedisServer(beside, keeps=False)
+            url = f"redis://127.0.0.1:{self.redis.port}/0"
+            settings = {"redis.url": url, "redis.durability": "memory", **(settings or {})}
         self.cluster = MusterCluster(
             folder,
             replicas=replicas,
@@ -69,6 +78,8 @@ class Muster(Cluster):
 
     @override
     def start(self) -> None:
+        if self.redis is not None:
+            self.redis.start()
         self.cluster.start()
         if self.tls is not None:
             for node in range(self.nodes):
@@ -91,6 +102,9 @@ class Muster(Cluster):
     def stop(self) -> None:
         self.cluster.close()
         shutil.rmtree(self.cluster.folder, ignore_errors=True)
+        if self.redis is not None:
+            self.redis.close()
+            shutil.rmtree(self.redis.folder, ignore_errors=True)
         if self.tls is not None:
             self.tls.remove()
 

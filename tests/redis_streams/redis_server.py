@@ -64,14 +64,16 @@ class Connection:
 
 
 class RedisServer:
-    """A server with an append-only file that is synced at each write, so that what it answered survives SIGKILL.
+    """A server with an append-only file that is synced at each write, so that what it answered survives SIGKILL; or
+    one that keeps nothing.
 
     It is started again on its port, so this is none of those that the kernel gives to whoever connects meanwhile.
     """
 
-    def __init__(self, folder: Path, tls: tuple[Path, Path, Path] | None = None) -> None:
+    def __init__(self, folder: Path, tls: tuple[Path, Path, Path] | None = None, *, keeps: bool = True) -> None:
         """`tls`: its certificate, its key, and the CA of clients, who then need a certificate at `tls_port`."""
         self.folder = folder
+        self._keeps = keeps
         self._program = program()
         self._ports = port_block(2)
         self.port, self.tls_port = self._ports.base, self._ports.base + 1
@@ -90,6 +92,10 @@ class RedisServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Killed for good: its ports may be taken by others."""
         self.kill()
         self._ports.close()
 
@@ -98,7 +104,7 @@ class RedisServer:
             self._process = subprocess.Popen(
                 [
                     self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder),
-                    "--appendonly", "yes", "--appendfsync", "always", "--save", "", *self._tls,
+                    "--appendonly", "yes" if self._keeps else "no", "--appendfsync", "always", "--save", "", *self._tls,
                 ],
                 stdout=log,
                 stderr=log,
