@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from muster_coordinator.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.records.varint import encode_varint
-from muster_coordinator.redis_streams.entries import StreamRecord
+from muster_coordinator.redis_streams.entries import Headers, StreamRecord
 from muster_coordinator.redis_streams.limits import BATCH_OUT_BYTES_MAX
 
 DELTA_MAX = 2**31 - 1
@@ -21,7 +21,7 @@ _UNCOVERED = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 _AFTER_LENGTH = 9
 """Bytes of leader epoch, magic and CRC, which batchLength counts besides what the CRC covers."""
-_NULL = encode_varint(-1)
+_NULL, _NO_HEADERS = encode_varint(-1), encode_varint(0)
 
 
 def batches(
@@ -59,12 +59,19 @@ def _batch(base: int, last: int, base_timestamp: int, greatest: int, leader_epoc
 
 
 def _encode(record: StreamRecord, delta: int, base_timestamp: int) -> bytes:
-    pieces = [b"\0", encode_varint(record.timestamp_ms - base_timestamp), encode_varint(delta)]
-    for field in (record.key, record.value):
-        pieces += (_NULL,) if field is None else (encode_varint(len(field)), field)
-    pieces.append(encode_varint(len(record.headers)))
-    for name, value in record.headers:
+    timestamp_ms, key, value, headers = record
+    body = b"".join((
+        b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(delta),
+        _NULL if key is None else encode_varint(len(key)) + key,
+        _NULL if value is None else encode_varint(len(value)) + value,
+        _headers(headers) if headers else _NO_HEADERS,
+    ))  # fmt: skip
+    return encode_varint(len(body)) + body
+
+
+def _headers(headers: Headers) -> bytes:
+    pieces = [encode_varint(len(headers))]
+    for name, value in headers:
         pieces += (encode_varint(len(name)), name)
         pieces += (_NULL,) if value is None else (encode_varint(len(value)), value)
-    body = b"".join(pieces)
-    return encode_varint(len(body)) + body
+    return b"".join(pieces)

@@ -26,6 +26,7 @@ from muster_coordinator.redis_streams.entry_ids import EntryId
 KEY, VALUE, NULL_VALUE, TIME = b"k", b"v", b"null", b"t"
 HEADER, NULL_HEADER = b"h:", b"n:"
 Field = tuple[bytes, bytes]
+Headers = tuple[tuple[bytes, bytes | None], ...]
 _TIME_CHARS_MAX = 20
 
 
@@ -35,7 +36,7 @@ class StreamRecord(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    headers: Headers = ()
 
 
 def fields_of(record: StreamRecord) -> list[bytes]:
@@ -52,10 +53,10 @@ def fields_of(record: StreamRecord) -> list[bytes]:
 def record_of(entry: EntryId, fields: Sequence[bytes], value_field: bytes | None = None) -> StreamRecord:
     """The record of an entry; `fields` has names and values in turn. `value_field`: what the topic declares as the
     value of entries that are not ours."""
-    pairs = list(zip(fields[::2], fields[1::2], strict=True))
-    ours = _ours(entry, pairs)
+    ours = _ours(entry, fields)
     if ours is not None:
         return ours
+    pairs = list(zip(fields[::2], fields[1::2], strict=True))
     if value_field is not None:
         found = [value for name, value in pairs if name == value_field]
         if found:
@@ -63,31 +64,40 @@ def record_of(entry: EntryId, fields: Sequence[bytes], value_field: bytes | None
     return StreamRecord(entry.milliseconds, None, _json(pairs))
 
 
-def _ours(entry: EntryId, pairs: list[Field]) -> StreamRecord | None:
-    """None: it has another shape."""
+def _ours(entry: EntryId, fields: Sequence[bytes]) -> StreamRecord | None:
+    """None: it has another shape. Read by index: this runs for each record of each Fetch."""
+    count = len(fields)
     at = 0
     timestamp_ms: int | None = entry.milliseconds
-    if at < len(pairs) and pairs[at][0] == TIME:
-        timestamp_ms = _time(pairs[at][1])
-        at += 1
+    if count and fields[0] == TIME:
+        timestamp_ms = _time(fields[1])
+        at = 2
     key: bytes | None = None
-    if at < len(pairs) and pairs[at][0] == KEY:
-        key = pairs[at][1]
-        at += 1
-    if timestamp_ms is None or at == len(pairs):
+    if at < count and fields[at] == KEY:
+        key = fields[at + 1]
+        at += 2
+    if timestamp_ms is None or at == count:
         return None
-    name, value = pairs[at]
-    if name != VALUE and (name, value) != (NULL_VALUE, b""):
+    name, value = fields[at], fields[at + 1]
+    if name != VALUE and (name != NULL_VALUE or value):
         return None
+    headers = _headers(fields, at + 2) if at + 2 < count else ()
+    if headers is None:
+        return None
+    return StreamRecord(timestamp_ms, key, value if name == VALUE else None, headers)
+
+
+def _headers(fields: Sequence[bytes], at: int) -> Headers | None:
+    """None: one of them is no header."""
     headers: list[tuple[bytes, bytes | None]] = []
-    for field, content in pairs[at + 1 :]:
-        if field.startswith(HEADER):
-            headers.append((field[len(HEADER) :], content))
-        elif field.startswith(NULL_HEADER) and not content:
-            headers.append((field[len(NULL_HEADER) :], None))
+    for name, value in zip(fields[at::2], fields[at + 1 :: 2], strict=True):
+        if name.startswith(HEADER):
+            headers.append((name[len(HEADER) :], value))
+        elif name.startswith(NULL_HEADER) and not value:
+            headers.append((name[len(NULL_HEADER) :], None))
         else:
             return None
-    return StreamRecord(timestamp_ms, key, value if name == VALUE else None, tuple(headers))
+    return tuple(headers)
 
 
 def _time(text: bytes) -> int | None:

@@ -31,7 +31,7 @@ class EntryId(NamedTuple):
         if not dash or not milliseconds.isdigit() or not sequence.isdigit():
             raise ValueError(f"{text!r} is no entry id")
         found = cls(int(milliseconds), int(sequence))
-        if max(found) >= 1 << 64:
+        if found[0] >> 64 or found[1] >> 64:
             raise ValueError(f"{text!r} is no entry id")
         return found
 

@@ -42,8 +42,12 @@ class Seen(NamedTuple):
 
     def records(self, offsets: Offsets, stream: str) -> Iterator[tuple[int, StreamRecord]]:
         """(offset, record) of each entry; EntryBeyondOffsets at one that has none."""
+        bits, sequence_max, milliseconds_max = offsets.bits, offsets.sequence_max, offsets.milliseconds_max
         for entry, fields in self.entries:
-            yield offsets.offset_of(entry, stream), record_of(entry, fields)
+            milliseconds, sequence = entry
+            if sequence > sequence_max or milliseconds > milliseconds_max:
+                offsets.offset_of(entry, stream)  # raises
+            yield milliseconds << bits | sequence, record_of(entry, fields)
 
 
 def read_arguments(incarnation: int, begin: bytes, entries_max: int, bytes_max: int) -> list[bytes]:
