@@ -1,7 +1,8 @@
 """Kafka's variable-length numbers: base 128, little-endian groups, zig-zag when signed (KIP-98, protobuf's encoding).
 
 Problem: every record holds six of them, so they dominate the cost of building a batch. Mechanism: a table for the
-values that nearly all lengths and deltas have, a loop for the rest. Decoding refuses numbers above 32 or 64 bits.
+values that nearly all lengths and deltas have, no loop for signed ones of two and three bytes, one for the rest.
+Decoding refuses numbers above 32 or 64 bits.
 """
 
 from muster_coordinator.records.errors import MalformedError
@@ -26,7 +27,12 @@ def encode_varint(value: int) -> bytes:
     """VARINT or VARLONG of a signed number of at most 64 bits."""
     if -_TABLED <= value < _TABLED:
         return _TABLE[value]
-    return encode_unsigned(value << 1 if value >= 0 else (~value << 1) | 1)
+    raw = value << 1 if value >= 0 else (~value << 1) | 1
+    if raw < 1 << 14:
+        return bytes((raw & 127 | 128, raw >> 7))
+    if raw < 1 << 21:
+        return bytes((raw & 127 | 128, raw >> 7 & 127 | 128, raw >> 14))
+    return encode_unsigned(raw)
 
 
 def decode_unsigned(data: Buffer, position: int, bits: int = 32) -> tuple[int, int]:

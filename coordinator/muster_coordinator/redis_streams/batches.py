@@ -31,21 +31,24 @@ def batches(
     base = last = base_timestamp = greatest = size = 0
     pieces: list[bytes] = []
     for offset, record in entries:
-        assert not pieces or offset > last, "offsets rise"
+        timestamp_ms = record.timestamp_ms
         body = b""
         if pieces:
-            body = _encode(record, offset - base, base_timestamp)
-            far = offset - base > DELTA_MAX or abs(record.timestamp_ms - base_timestamp) > TIME_DELTA_MAX
+            assert offset > last, "offsets rise"
+            delta, time_delta = offset - base, timestamp_ms - base_timestamp
+            body = _encode(record, delta, time_delta)
+            far = delta > DELTA_MAX or not -TIME_DELTA_MAX <= time_delta <= TIME_DELTA_MAX
             if far or size + len(body) > bytes_max:
                 yield _batch(base, last, base_timestamp, greatest, leader_epoch, pieces)
                 pieces = []
         if not pieces:
-            base, base_timestamp, greatest, size = offset, record.timestamp_ms, record.timestamp_ms, 0
-            body = _encode(record, 0, base_timestamp)
+            base, base_timestamp, greatest, size = offset, timestamp_ms, timestamp_ms, 0
+            body = _encode(record, 0, 0)
         pieces.append(body)
         size += len(body)
         last = offset
-        greatest = max(greatest, record.timestamp_ms)
+        if timestamp_ms > greatest:
+            greatest = timestamp_ms
     if pieces:
         yield _batch(base, last, base_timestamp, greatest, leader_epoch, pieces)
 
@@ -58,10 +61,10 @@ def _batch(base: int, last: int, base_timestamp: int, greatest: int, leader_epoc
     return _UNCOVERED.pack(base, len(covered) + _AFTER_LENGTH, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
-def _encode(record: StreamRecord, delta: int, base_timestamp: int) -> bytes:
-    timestamp_ms, key, value, headers = record
+def _encode(record: StreamRecord, delta: int, time_delta: int) -> bytes:
+    _, key, value, headers = record
     body = b"".join((
-        b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(delta),
+        b"\0", encode_varint(time_delta), encode_varint(delta),
         _NULL if key is None else encode_varint(len(key)) + key,
         _NULL if value is None else encode_varint(len(value)) + value,
         _headers(headers) if headers else _NO_HEADERS,

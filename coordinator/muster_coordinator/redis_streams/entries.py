@@ -27,7 +27,8 @@ KEY, VALUE, NULL_VALUE, TIME = b"k", b"v", b"null", b"t"
 HEADER, NULL_HEADER = b"h:", b"n:"
 Field = tuple[bytes, bytes]
 Headers = tuple[tuple[bytes, bytes | None], ...]
-_TIME_CHARS_MAX = 20
+_TIME_CHARS_MAX, _SURELY_FITS = 20, 18
+_ZERO = b"0"[0]
 
 
 class StreamRecord(NamedTuple):
@@ -102,6 +103,8 @@ def _headers(fields: Sequence[bytes], at: int) -> Headers | None:
 
 def _time(text: bytes) -> int | None:
     """Decimal, as `append.lua` writes it, of 64 bits."""
+    if len(text) <= _SURELY_FITS and text.isdigit() and text[0] != _ZERO:
+        return int(text)  # a time of this millennium: there is no second way to write it
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(text) > _TIME_CHARS_MAX:
         return None

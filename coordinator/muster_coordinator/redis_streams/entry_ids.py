@@ -27,10 +27,10 @@ class EntryId(NamedTuple):
     @classmethod
     def parse(cls, text: bytes) -> "EntryId":
         """As Redis writes it. ValueError for anything else."""
-        milliseconds, dash, sequence = text.partition(b"-")
-        if not dash or not milliseconds.isdigit() or not sequence.isdigit():
+        milliseconds, _, sequence = text.partition(b"-")
+        if not (milliseconds.isdigit() and sequence.isdigit()):
             raise ValueError(f"{text!r} is no entry id")
-        found = cls(int(milliseconds), int(sequence))
+        found = cls._make((int(milliseconds), int(sequence)))
         if found[0] >> 64 or found[1] >> 64:
             raise ValueError(f"{text!r} is no entry id")
         return found
