@@ -13,10 +13,11 @@ from muster_coordinator.records.varint import (
 )
 
 TABLE_ENDS = [2047, 2048, -2048, -2049]
+LENGTHS_BITS = (6, 13, 20, 27, 31, 34, 41, 48, 55, 62)
 EDGES = sorted(
-    {sign * (1 << bits) + off for bits in (6, 13, 20, 27, 31, 34, 41, 48, 55, 62) for sign in (1, -1) for off in (-1, 0, 1)}
+    {sign * (1 << bits) + off for bits in LENGTHS_BITS for sign in (1, -1) for off in (-1, 0, 1)}
     | {0, 2**63 - 1, -(2**63), *TABLE_ENDS}
-)  # fmt: skip
+)
 
 
 def zigzag_groups(value: int) -> bytes:
@@ -30,7 +31,10 @@ def zigzag_groups(value: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("value", "encoded"),
-    [(0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (150, "ac02"), (2147483647, "feffffff0f"), (-2147483648, "ffffffff0f")],
+    [
+        (0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (150, "ac02"),
+        (2147483647, "feffffff0f"), (-2147483648, "ffffffff0f"),
+    ],
 )  # fmt: skip
 def test_published_vectors(value: int, encoded: str) -> None:
     assert encode_varint(value).hex() == encoded
