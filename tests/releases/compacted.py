@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from tests.cluster import wait_until
 from tests.releases import records
@@ -52,15 +52,7 @@ def check(bootstrap: str, known: dict[str, str | None]) -> None:
 
 def read(bootstrap: str) -> tuple[dict[str, str], int]:
     """The value of each key that has one, and how many records were read for that."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 50,
-        }
-    )
+    consumer = records.reader(bootstrap)
     try:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         values: dict[str, str] = {}

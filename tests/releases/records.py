@@ -103,17 +103,23 @@ def ports(bootstrap: str) -> list[int]:
     return [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
 
 
-def read(bootstrap: str, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, list[str]]]:
-    """(topic, partition) → (log start offset, values from there on), without gap."""
-    consumer = Consumer(
+def reader(bootstrap: str, isolation: str = "read_uncommitted") -> Consumer:
+    """It stores nothing, and says where a partition ends."""
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "isolation.level": isolation,
             "fetch.wait.max.ms": 50,
         }
     )
+
+
+def read(bootstrap: str, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, list[str]]]:
+    """(topic, partition) → (log start offset, values from there on), without gap."""
+    consumer = reader(bootstrap)
     try:
         deadline = time.monotonic() + PATIENCE_S
         starts = {one: consumer.get_watermark_offsets(TopicPartition(*one), timeout=20)[0] for one in wanted}

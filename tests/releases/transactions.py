@@ -69,16 +69,7 @@ def check(bootstrap: str, known: dict[str, list[str]]) -> None:
 
 def committed(bootstrap: str, partition: int) -> list[str]:
     """The values, up to where a reader of committed data gets."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 50,
-        }
-    )
+    consumer = records.reader(bootstrap, "read_committed")
     try:
         consumer.assign([TopicPartition(TOPIC, partition, 0)])
         values: list[str] = []
