@@ -12,7 +12,7 @@ from bench.runner import RowResult
 BEGIN, END = "<!-- bench:{} -->", "<!-- /bench:{} -->"
 NO_REASON = "reason not yet known"
 Reasons = Mapping[str, Mapping[str, str]]
-"""Row -> figure -> why its target is missed."""
+"""Row -> target, by its text -> why it is missed. Two targets of one figure have a reason each."""
 
 
 def table(result: RowResult) -> str:
@@ -37,7 +37,7 @@ def targets(result: RowResult, reasons: Reasons) -> str:
     for one in result.judgements:
         said = one.verdict.value
         if one.verdict is Verdict.MISSED:
-            reason = reasons.get(result.row.name, {}).get(one.target.figure, NO_REASON)
+            reason = reasons.get(result.row.name, {}).get(one.target.text, NO_REASON)
             said = f"**missed**: {reason}"
         lines.append(f"* {one.target.text}: {one.measured}, {said}")
     return "\n".join(lines)
@@ -49,7 +49,7 @@ def unexplained(result: RowResult, reasons: Reasons) -> list[str]:
     return [
         f"{result.row.name}: {one.target.text}: {one.measured}"
         for one in result.judgements
-        if one.verdict is not Verdict.HELD and not (one.verdict is Verdict.MISSED and one.target.figure in known)
+        if one.verdict is not Verdict.HELD and not (one.verdict is Verdict.MISSED and one.target.text in known)
     ]
 
 

@@ -39,18 +39,20 @@ def test_a_miss_gives_its_reason_or_says_that_none_is_known_and_the_unmeasured_i
         "* rate ≥ 2x kafka: 0.50x, **missed**: reason not yet known",
         "* p99 ≤ 5: not measured, unknown",
     ]
-    assert "**missed**: the disk" in targets(one, {"beats": {"rate": "the disk"}})
+    assert "**missed**: the disk" in targets(one, {"beats": {"rate ≥ 2x kafka": "the disk"}})
     held = result(rate={MUSTER: [900.0], KAFKA: [400.0]})
-    assert "rate ≥ 2x kafka: 2.25x, held" in targets(held, {"beats": {"rate": "the disk"}})
+    assert "rate ≥ 2x kafka: 2.25x, held" in targets(held, {"beats": {"rate ≥ 2x kafka": "the disk"}})
 
 
 def test_what_is_missed_without_a_reason_or_not_judged_is_unexplained() -> None:
     missed = result(rate={MUSTER: [200.0], KAFKA: [400.0]}, p99={MUSTER: [4.0]})
     assert unexplained(missed, {}) == ["beats: rate ≥ 2x kafka: 0.50x"]
-    assert unexplained(missed, {"beats": {"rate": "the disk"}}) == []
-    assert unexplained(missed, {"others": {"rate": "the disk"}, "beats": {"p99": "the disk"}}) != []
+    assert unexplained(missed, {"beats": {"rate ≥ 2x kafka": "the disk"}}) == []
+    assert (
+        unexplained(missed, {"others": {"rate ≥ 2x kafka": "the disk"}, "beats": {"rate ≥ 3x kafka": "the disk"}}) != []
+    )
     unmeasured = result(rate={MUSTER: [900.0], KAFKA: [400.0]})
-    assert unexplained(unmeasured, {"beats": {"p99": "the disk"}}) == ["beats: p99 ≤ 5: not measured"]
+    assert unexplained(unmeasured, {"beats": {"p99 ≤ 5": "the disk"}}) == ["beats: p99 ≤ 5: not measured"]
 
 
 def test_a_section_names_the_sides_that_could_not_be_measured() -> None:

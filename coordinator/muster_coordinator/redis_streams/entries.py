@@ -104,7 +104,7 @@ def _headers(fields: Sequence[bytes], at: int) -> Headers | None:
 def _time(text: bytes) -> int | None:
     """Decimal, as `append.lua` writes it, of 64 bits."""
     if len(text) <= _SURELY_FITS and text.isdigit() and text[0] != _ZERO:
-        return int(text)  # a time of this millennium: there is no second way to write it
+        return int(text)  # a positive number without a leading zero is written in no second way
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(text) > _TIME_CHARS_MAX:
         return None
