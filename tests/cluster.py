@@ -55,9 +55,9 @@ def watch_stays(what: str, check: Callable[[], Any], seconds: float, every: floa
         time.sleep(every)
 
 
-def port_block(replicas: int = 5) -> PortBlock:
+def port_block(replicas: int = 5, *, beside_kafka: bool = False) -> PortBlock:
     """Ports for a cluster that no other test, worker or demo on this machine takes until it is closed."""
-    return PortBlock.take(replicas, first=11_000 + (os.getpid() * 7) % 300 * 60)
+    return PortBlock.take(replicas, first=11_000 + (os.getpid() * 7) % 300 * 60, beside_kafka=beside_kafka)
 
 
 def free_port_base(replicas: int = 5) -> int:
@@ -87,7 +87,8 @@ class MusterCluster:
         self.replicas = replicas
         self.partitions = partitions
         self.settings = {"muster.wal.file.bytes": str(WAL_FILE_BYTES), **(settings or {})}
-        self._block = port_block(replicas + room_for)
+        beside_kafka = self.settings.get("topics.mode") == "kafka"
+        self._block = port_block(replicas + room_for, beside_kafka=beside_kafka)
         self.port = self._block.base
         self.output = folder.with_name(folder.name + ".log")
         self.environment: dict[str, str] | None = None

@@ -85,6 +85,11 @@ class KafkaBroker:
             raise
         return self
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not running"
+        return self._process.pid
+
     def stop(self) -> None:
         """Controlled shutdown; SIGKILL when it takes too long. Harmless when not running."""
         if self._process is None:

@@ -41,6 +41,7 @@ from muster_coordinator.api.authorize import allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
+from muster_coordinator.api.upstream_addresses import UpstreamAddresses
 from muster_coordinator.controller.commands import CommandResult, FirstScramCredentials
 from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.errors import Code, Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
@@ -58,6 +59,7 @@ from muster_coordinator.node_settings import (
     mutation_windows,
     node_settings,
     quota_windows,
+    upstream_ids,
 )
 from muster_coordinator.quotas.admission import Admission
 from muster_coordinator.redis_streams.server import StreamServer
@@ -65,6 +67,7 @@ from muster_coordinator.replica.bootstrap.first_users import load_first_users, r
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
 from muster_coordinator.runtime.client_arrival import ClientTls
+from muster_coordinator.runtime.client_connection import Door
 from muster_coordinator.runtime.client_listener import ACCEPT_DELAY_MS_MAX, ClientListener
 from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.disk import OsDisk
@@ -82,11 +85,13 @@ from muster_coordinator.runtime.peer_secrets import PeerSecrets
 from muster_coordinator.runtime.peers import PeerTls, TcpPeers
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
+from muster_coordinator.runtime.upstream import Upstream
+from muster_coordinator.runtime.upstream_passage import UpstreamPassage
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
 from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth
-from muster_coordinator.setting_values import WILDCARDS, format_address
+from muster_coordinator.setting_values import WILDCARDS, Listener, format_address
 from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import ThrottleStats, Throttling
@@ -220,6 +225,7 @@ class Replica:
         windows = quota_windows(settings)
         self._throttling = Throttling(loop, windows, self._events, mutation_windows(settings))
         self._admission = Admission(admission_limits(settings), windows, ACCEPT_DELAY_MS_MAX)
+        self._upstream = self._make_upstream()
         self._dispatcher = Dispatcher(
             self._node,
             api_settings(settings),
@@ -230,6 +236,7 @@ class Replica:
             tokens=self._token_judge(settings.token_audiences),
             throttling=self._throttling,
             verifier=self._node,
+            upstream=self._upstream,
         )
         self._watchdog = Watchdog(loop)
         heap = HeapTrim(loop, read_resident_bytes)
@@ -273,6 +280,35 @@ class Replica:
         )
         self._ends.append(server.close)
         return server
+
+    def _make_upstream(self) -> Upstream | None:
+        """The Kafka whose topics are used, where one is configured."""
+        servers = self._settings.upstream_servers
+        if not servers:
+            return None
+        upstream = Upstream(self._loop.asyncio_loop, servers, self._notices, self._events)
+        upstream.start()
+        self._ends.append(upstream.close)
+        return upstream
+
+    def _door(self, upstream: Upstream, listener: str, node: int | None) -> Door:
+        """At an address of this listener: on to this broker of the upstream; None: to any."""
+        loop, ids = self._loop.asyncio_loop, upstream_ids(self._settings)
+        ours = UpstreamAddresses(self._node, ids, listener)
+        handle = self._dispatcher.handle if node is None else self._dispatcher.handle_at_broker
+        return Door(handle, lambda client: UpstreamPassage(loop, upstream, node, ours, client))
+
+    async def _listen_for(self, clients: ClientListener, listener: Listener) -> None:
+        """At the listener's address, and beside an upstream at those that stand for its brokers."""
+        upstream = self._upstream
+        if upstream is None:
+            await clients.listen(listener.host, listener.port)
+            return
+        settings = self._settings
+        first = next(one for one in settings.upstream_listeners if one.name == listener.name)
+        for place, node in enumerate(settings.upstream_nodes.ids):
+            await clients.listen(first.host, first.port + place, self._door(upstream, listener.name, node))
+        await clients.listen(listener.host, listener.port, self._door(upstream, listener.name, None))
 
     def _token_judge(self, audiences: tuple[str, ...]) -> TokenJudge | None:
         """Who judges tokens for one of these audiences, OAUTHBEARER's or the admin API's."""
@@ -417,7 +453,7 @@ class Replica:
                 admission=self._admission,
             )
             self._listeners.append(clients)
-            await clients.listen(listener.host, listener.port)
+            await self._listen_for(clients, listener)
         self._watchdog.start()
         self._watch_users(None)
         self._watch_quotas(None)
@@ -464,7 +500,8 @@ class Replica:
         settings = self._settings
         if not settings.security_protocol(listener).tls:
             return None
-        hosts = [one.host for one in settings.advertised_listeners if one.name == listener]
+        told = (*settings.advertised_listeners, *settings.upstream_told)
+        hosts = list(dict.fromkeys(one.host for one in told if one.name == listener))
         rules = principal_rules(settings.tls(listener).principal_rules)
         return ClientTls(self._tls_store(listener, hosts), rules, handshakes)
 

@@ -472,6 +472,20 @@ PEERS_OPEN = EventKind(
     ("address",),
     "The peer port is not on loopback, and whoever reaches it may call itself a replica: set `muster.peer.security`.",
 )
+UPSTREAM_REACHED = EventKind(
+    "upstream reached",
+    Room.CLIENTS,
+    Level.INFO,
+    ("brokers",),
+    "A broker of the Kafka of `upstream.bootstrap.servers` answers, and has told who its brokers are.",
+)
+UPSTREAM_UNREACHED = EventKind(
+    "upstream not reached",
+    Room.CLIENTS,
+    Level.WARNING,
+    ("why",),
+    "No broker of the Kafka of `upstream.bootstrap.servers` answers: groups are served, records are not.",
+)
 PEER_SECRETS_LOADED = EventKind(
     "peer secret changed",
     Room.RAFT,
@@ -584,6 +598,8 @@ KINDS = (
     TLS_LOADED,
     TLS_REFUSED,
     PEERS_OPEN,
+    UPSTREAM_REACHED,
+    UPSTREAM_UNREACHED,
     PEER_SECRETS_LOADED,
     PEER_SECRETS_REFUSED,
     WOULD_BE_DENIED,

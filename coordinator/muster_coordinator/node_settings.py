@@ -3,7 +3,14 @@
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.api.standard_authorizer import AuthorizerSettings
 from muster_coordinator.api.topic_values import ServerValue, ServerValues
-from muster_coordinator.controller.image import OFFSETS_TOPIC, PEER_LISTENER, TRANSACTIONS_TOPIC, Endpoint
+from muster_coordinator.api.upstream_addresses import UpstreamIds
+from muster_coordinator.controller.image import (
+    OFFSETS_TOPIC,
+    PEER_LISTENER,
+    TRANSACTIONS_TOPIC,
+    UPSTREAM_LISTENER,
+    Endpoint,
+)
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.internal_log_settings import COMPACT
@@ -28,6 +35,10 @@ def node_settings(settings: Settings) -> NodeSettings:
     endpoints = [
         Endpoint(listener=listener.name, host=listener.host, port=listener.port)
         for listener in settings.advertised_listeners
+    ]
+    endpoints += [
+        Endpoint(listener=UPSTREAM_LISTENER + listener.name, host=listener.host, port=listener.port)
+        for listener in settings.upstream_told
     ]
     if settings.joins:
         host, port = settings.peer_advertised or settings.peer_bind
@@ -179,6 +190,7 @@ def api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         topics_mode=TopicsMode(settings.topics_mode),
         redis=settings.redis_url != "",
+        coordinator_base=settings.upstream_coordinator_base if settings.upstream_servers else 0,
         num_partitions=settings.num_partitions,
         followers_serve=settings.replica_selector != "",
         fetch_session_slots=settings.fetch_session_slots,
@@ -191,6 +203,11 @@ def api_settings(settings: Settings) -> ApiSettings:
         topic_values=topic_values(settings),
         internal_values=internal_values(settings),
     )
+
+
+def upstream_ids(settings: Settings) -> UpstreamIds:
+    """Which ids are the upstream's, and which ours."""
+    return UpstreamIds(settings.upstream_nodes, settings.upstream_coordinator_base)
 
 
 def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:

@@ -30,8 +30,6 @@ from muster_coordinator.groups import limits as groups_limits
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.internal_log_settings import InternalLogKeys
 from muster_coordinator.limits import (
-    BATCH_BYTES_MAX,
-    BATCH_BYTES_MAX_DEFAULT,
     HEARTBEAT_MS,
     MIB,
     PROPOSAL_TIMEOUT_MS,
@@ -66,15 +64,15 @@ from muster_coordinator.setting_values import (
     parse_rack,
     principals,
     quorum_voters,
-    replica_count,
     security_protocols,
     some_listeners,
 )
 from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.tls_settings import PeerKeys, TlsKeys, listener_values, shown
+from muster_coordinator.topic_settings import TopicKeys
 from muster_coordinator.transaction_settings import TransactionKeys
+from muster_coordinator.upstream_settings import UpstreamKeys
 
-RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """Kafka's name of it, so that a server.properties of Kafka's means the same here."""
 
@@ -98,7 +96,17 @@ _MS = integer(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
-    AdminKeys, QuotaKeys, TransactionKeys, CleanerKeys, InternalLogKeys, PeerKeys, TlsKeys, BalancerKeys, RedisKeys
+    AdminKeys,
+    QuotaKeys,
+    TransactionKeys,
+    CleanerKeys,
+    InternalLogKeys,
+    PeerKeys,
+    TlsKeys,
+    BalancerKeys,
+    RedisKeys,
+    UpstreamKeys,
+    TopicKeys,
 ):
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
@@ -246,101 +254,6 @@ class Settings(
         integer(1, 2**31 - 1),
         str(groups_limits.GROUP_SIZE_MAX),
         "Most members of a group. Kafka's default: 2147483647.",
-    )
-
-    # Topics.
-    topics_mode: str = setting(
-        "topics.mode",
-        one_of("embedded", "none", "redis"),
-        "embedded",
-        "embedded: topics are served, in segments of ours. redis: topics that are made from now on are Redis Streams "
-        "in the server of `redis.url`. none: groups and offsets only, and offsets of any topic name are accepted.",
-    )
-    num_partitions: int = setting(
-        "num.partitions",
-        integer(1, RAFT_GROUPS_MAX - 2),
-        "1",
-        "Partitions of a topic that is created without a number. A cluster may have 2,000 Raft groups: one for the "
-        "controller, and one for each partition of the offsets topic and of other topics.",
-    )
-    default_replication_factor: int = setting(
-        "default.replication.factor",
-        replica_count,
-        "3",
-        "Replicas of each partition of a topic that is created without a number: 1, 3 or 5, or as many of these as the "
-        "cluster's brokers allow. Kafka's default: 1.",
-    )
-    auto_create_topics: bool = setting(
-        "auto.create.topics.enable",
-        boolean,
-        "false",
-        "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
-    )
-    replica_selector: str = setting(
-        "replica.selector.class",
-        one_of("", RACK_AWARE_SELECTOR),
-        "",
-        f"Whom a consumer with `client.rack` reads from: the leader; `{RACK_AWARE_SELECTOR}`: its rack's follower.",
-    )
-    fetch_session_slots: int = setting(
-        "max.incremental.fetch.session.cache.slots",
-        integer(0, 100_000),
-        "1000",
-        "Fetch sessions that this replica keeps; who gets none names all its partitions with each Fetch.",
-    )
-    delete_topics: bool = setting("delete.topic.enable", boolean, "true", "Whether clients may delete topics.")
-    message_bytes_max: int = setting(
-        "message.max.bytes",
-        integer(0, BATCH_BYTES_MAX),
-        str(BATCH_BYTES_MAX_DEFAULT),
-        "Largest size of a record batch.",
-    )
-    retention_hours: int = setting(
-        "log.retention.hours", integer(-1, 2**31 - 1), "168", "How long data of topics is kept; -1: for ever."
-    )
-    retention_minutes: int | None = setting(
-        "log.retention.minutes", optional(integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
-    )
-    retention_ms: int | None = setting(
-        "log.retention.ms", optional(integer(-1)), "", "Overrides log.retention.minutes."
-    )
-    retention_bytes: int = setting(
-        "log.retention.bytes", integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
-    )
-    retention_check_ms: int = setting(
-        "log.retention.check.interval.ms",
-        _MS,
-        "300000",
-        "How often retention is checked.",
-    )
-    segment_bytes: int = setting(
-        "log.segment.bytes",
-        integer(4_096, 2**31 - 1),
-        "1073741824",
-        "Size of a segment file of a topic's partition.",
-    )
-    segment_ms: int | None = setting("log.roll.ms", optional(_MS), "", "Overrides log.roll.hours.")
-    segment_hours: int = setting("log.roll.hours", integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
-    timestamp_type: str = setting(
-        "log.message.timestamp.type",
-        one_of("CreateTime", "LogAppendTime"),
-        "CreateTime",
-        "CreateTime or LogAppendTime, for topics without a config of their own.",
-    )
-    timestamp_before_max_ms: int = setting(
-        "log.message.timestamp.before.max.ms",
-        integer(0),
-        str(2**63 - 1),
-        "How far a record's timestamp may lie before the leader's clock.",
-    )
-    timestamp_after_max_ms: int = setting(
-        "log.message.timestamp.after.max.ms",
-        integer(0),
-        "3600000",
-        "How far a record's timestamp may lie after the leader's clock.",
-    )
-    min_insync_replicas: int = setting(
-        "min.insync.replicas", integer(1, 5), "1", "Only reported to clients: a write always needs a majority."
     )
 
     # Connections.
@@ -732,6 +645,9 @@ def _check_relations(settings: Settings) -> None:
     if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
     if problem := settings.cleaner_problem() or settings.redis_problem(settings.topics_mode):
+        raise ConfigError(problem)
+    authorizes = bool(settings.authorizer)
+    if problem := settings.upstream_problem(settings.topics_mode, settings.listeners, authorizes=authorizes):
         raise ConfigError(problem)
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(

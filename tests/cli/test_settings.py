@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from muster_coordinator.controller.image import PEER_LISTENER
+from muster_coordinator.controller.image import PEER_LISTENER, UPSTREAM_LISTENER
 from muster_coordinator.links.peer_auth import Method
 from muster_coordinator.node_settings import api_settings, node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
@@ -14,7 +14,7 @@ from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.roles import Role
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.setting_values import Listener
-from muster_coordinator.settings import ConfigError, Settings, key_docs, load_settings, settings_of
+from muster_coordinator.settings import STANDARD_AUTHORIZER, ConfigError, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
 
@@ -153,7 +153,12 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
         ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
         ("controller.quorum.voters", "h:1", "id@host:port"),
-        ("topics.mode", "kafka", "not one of embedded, none, redis"),
+        ("topics.mode", "disk", "not one of embedded, kafka, none, redis"),
+        ("upstream.node.ids", "3-1", "ends before it begins"),
+        ("upstream.bootstrap.servers", "kafka", "not host:port"),
+        ("upstream.bootstrap.servers", ",".join(["kafka:9092"] * 21), "more than 20 addresses"),
+        ("upstream.listeners", "9092", "not NAME://host:port"),
+        ("upstream.coordinator.node.id.base", "999", "not between 1000 and 2000000000"),
         ("redis.prefix", "{a}", "not 1 to 100 letters"),
         ("redis.durability", "disk", "not one of"),
         ("redis.connections.max", "1", "not between 2 and 1000"),
@@ -459,11 +464,11 @@ def test_every_key_is_documented_once_and_ours_say_that_they_are() -> None:
     keys = [row.key for row in key_docs()]
     assert len(set(keys)) == len(keys) > 40
     unknown = (
-        {key for key in keys if not key.startswith(("muster.", "redis."))}
+        {key for key in keys if not key.startswith(("muster.", "redis.", "upstream."))}
         - KAFKAS
         - {"topics.mode", "shutdown.grace.ms"}
     )
-    assert not unknown, "a key that Kafka has not begins with muster. or redis.; one that it has is named in KAFKAS"
+    assert not unknown, "a key that Kafka has not begins with muster., redis. or upstream.; others are named in KAFKAS"
 
 
 # -- topics in Redis ---------------------------------------------------------------------------------------------------
@@ -506,6 +511,52 @@ def test_topics_in_redis_need_to_know_which_and_its_password_is_never_shown() ->
     assert "hunter2" not in repr(found)
     assert "redis.password" not in found.texts
     assert (api_settings(found).redis, api_settings(settings_of(MINIMAL)).redis) == (True, False)
+
+
+BESIDE = {
+    "topics.mode": "kafka",
+    "listeners": "PLAINTEXT://0.0.0.0:9092,INSIDE://10.0.0.1:9192",
+    "advertised.listeners": "PLAINTEXT://muster-0:9092",
+    "upstream.bootstrap.servers": "kafka-0:9092,kafka-1:9092",
+    "upstream.listeners": "PLAINTEXT://0.0.0.0:19092,INSIDE://10.0.0.1:19192",
+    "upstream.advertised.listeners": "PLAINTEXT://muster-0:29092",
+}
+
+
+def test_a_kafka_beside_it_has_a_port_for_each_broker_and_listener() -> None:
+    found = settings_of(MINIMAL | BESIDE)
+    assert found.upstream_servers == (("kafka-0", 9092), ("kafka-1", 9092))
+    told = (Listener("PLAINTEXT", "muster-0", 29092), Listener("INSIDE", "10.0.0.1", 19192))
+    assert found.upstream_told == told
+    assert [(e.listener, e.host, e.port) for e in node_settings(found).endpoints][2:] == [
+        (UPSTREAM_LISTENER + name, host, port) for name, host, port in told
+    ]
+    assert (api_settings(found).coordinator_base, api_settings(settings_of(MINIMAL)).coordinator_base) == (1_000_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"upstream.bootstrap.servers": ""}, r"topics\.mode=kafka needs upstream\.bootstrap\.servers"),
+        ({"topics.mode": "none"}, r"upstream\.\* need topics\.mode=kafka"),
+        ({"upstream.listeners": "PLAINTEXT://0.0.0.0:19092"}, "INSIDE must be in it and in listeners"),
+        ({"upstream.listeners": BESIDE["upstream.listeners"] + ",OUTSIDE://:1"}, "OUTSIDE must be in it and in"),
+        ({"upstream.advertised.listeners": "OTHER://muster-0:1"}, "names OTHER, which is not in upstream.listeners"),
+        ({"upstream.advertised.listeners": ""}, r"clients cannot connect to 0\.0\.0\.0 \(PLAINTEXT\)"),
+        ({"upstream.advertised.listeners": "PLAINTEXT://muster-0:65528"}, "PLAINTEXT has no port for each"),
+        ({"upstream.listeners": "PLAINTEXT://:0,INSIDE://:19192"}, "PLAINTEXT has no port for each"),
+        ({"upstream.node.ids": "1000000"}, "reaches upstream.coordinator.node.id.base"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER}, "passed on unopened"),
+    ],
+)
+def test_settings_of_a_kafka_beside_it_that_do_not_go_together(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        settings_of(MINIMAL | BESIDE | changed)
+
+
+def test_the_last_port_may_be_the_last_there_is() -> None:
+    ends = BESIDE | {"upstream.advertised.listeners": "PLAINTEXT://muster-0:65527"}
+    assert settings_of(MINIMAL | ends).upstream_told[0].port == 65_527
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
 from muster_coordinator.runtime import limits as runtime_limits
 from muster_coordinator.runtime.client_arrival import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Arrival
-from muster_coordinator.runtime.client_connection import ClientConnection
+from muster_coordinator.runtime.client_connection import ClientConnection, Door
 from muster_coordinator.runtime.client_listener import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.security.session import ListenerSasl
@@ -155,7 +155,7 @@ class World:
         self.requests.append(reply)
 
     def connect(self, address: str = "10.0.0.5") -> Wire:
-        arrival = Arrival(self.listener)
+        arrival = Arrival(self.listener, Door(self.handle, None))
         wire = Wire(arrival, address)
         arrival.connection_made(wire)  # type: ignore[arg-type]
         return wire

@@ -61,9 +61,15 @@ def defaults_of(tree: ast.Module) -> Iterator[ast.expr]:
             yield from (one.value for one in node.body if isinstance(one, ast.AnnAssign) and one.value is not None)
 
 
-def limits_named(settings: ast.Module) -> set[str]:
+def has_keys(path: str) -> bool:
+    """`settings.py`, and the parts that it inherits."""
+    return path == "settings.py" or (path.endswith("_settings.py") and path != "node_settings.py" and "/" not in path)
+
+
+def limits_named(trees: Trees) -> set[str]:
     """Limits that the file's keys have as a default: the third argument of `setting`."""
-    calls = [node for node in ast.walk(settings) if isinstance(node, ast.Call)]
+    files = [tree for path, tree in trees.items() if has_keys(path)]
+    calls = [node for tree in files for node in ast.walk(tree) if isinstance(node, ast.Call)]
     keys = [call for call in calls if name_of(call.func) == "setting" and len(call.args) > 2]
     names = {name_of(node) for call in keys for node in ast.walk(call.args[2]) if isinstance(node, ast.expr)}
     return {name for name in names if name.isupper() and name not in ("KIB", "MIB", "GIB")}
@@ -75,7 +81,7 @@ def repeated(trees: Trees, limits: set[str]) -> list[str]:
         {
             f"{path}: {name_of(default)}"
             for path, tree in trees.items()
-            if path != "settings.py"
+            if not has_keys(path)
             for default in defaults_of(tree)
             if name_of(default) in limits
         }
@@ -83,11 +89,11 @@ def repeated(trees: Trees, limits: set[str]) -> list[str]:
 
 
 def unread(trees: Trees, limits: set[str]) -> list[str]:
-    """Those that nothing but `settings.py` reads, not even another limit: they limit nothing, and belong there."""
+    """Those that nothing but the settings read, not even another limit: they limit nothing, and belong there."""
     read = {
         name_of(node)
         for path, tree in trees.items()
-        if path != "settings.py"
+        if not has_keys(path)
         for node in ast.walk(tree)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
@@ -98,25 +104,25 @@ def test_no_room_repeats_a_default(trees: Trees) -> None:
     filled = handed_on(trees["node_settings.py"])
     assert {"NodeSettings", "ShardConfig", "ApiSettings", "ClientLimits", "Timing"} <= set(filled)
     assert with_default(trees, filled) == []
-    limits = limits_named(trees["settings.py"])
+    limits = limits_named(trees)
     assert len(limits) > 10
     assert repeated(trees, limits) == sorted(OTHERS)
 
 
 def test_a_default_that_limits_nothing_stands_in_the_settings(trees: Trees) -> None:
-    assert unread(trees, limits_named(trees["settings.py"])) == []
+    assert unread(trees, limits_named(trees)) == []
 
 
 def test_what_is_repeated_is_found() -> None:
     trees = parsed({
-        "settings.py": "a = setting('a', p, str(limits.ONE), '')\n"
-        "b = setting('b', p, str(TWO // 2), '')\nsetting('c', p, '3')",
+        "settings.py": "a = setting('a', p, str(limits.ONE), '')\nsetting('c', p, '3')",
+        "some_settings.py": "b = setting('b', p, str(TWO // 2), '')",
         "node_settings.py": "def f(s):\n    return Room(first=s.a, second=s.b)",
         "room/config.py": "class Room:\n    first: int = 7\n    second: int\n    third: int = 3",
         "room/work.py": "def work(first: int = limits.ONE, *, other: int = FOUR): ...",
         "room/limits.py": "ONE = 1",
     })  # fmt: skip
     assert with_default(trees, handed_on(trees["node_settings.py"])) == ["room/config.py: Room.first"]
-    assert limits_named(trees["settings.py"]) == {"ONE", "TWO"}
+    assert limits_named(trees) == {"ONE", "TWO"}
     assert repeated(trees, {"ONE", "TWO"}) == ["room/work.py: ONE"]
     assert unread(trees, {"ONE", "TWO"}) == ["TWO"]

@@ -90,9 +90,10 @@ class FindCoordinator:
     ) -> None:
         """`said`: why, if it is not what the code says by itself."""
         entries: list[Value] = []
+        base = self._services.settings.coordinator_base
 
         def add(index: int) -> int:
-            entries.append(_entry(keys[index], found[index], said))
+            entries.append(_entry(keys[index], found[index], said, base))
             return 0
 
         def done() -> None:
@@ -107,12 +108,12 @@ def _refusal(key_type: int, version: int) -> Code:
     return Code.UNSUPPORTED_VERSION if version >= _KEYS_SINCE else Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def _entry(key: str, found: Found, said: str | None) -> Value:
+def _entry(key: str, found: Found, said: str | None, base: int) -> Value:
     return {
         "key": key,
         "error_code": found.code,
         "error_message": said or _MESSAGES[found.code],
-        "node_id": found.node_id,
+        "node_id": found.node_id if found.node_id < 0 else base + found.node_id,
         "host": found.host,
         "port": found.port,
     }

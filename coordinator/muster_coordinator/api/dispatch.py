@@ -57,6 +57,7 @@ from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.ports import Rand
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.oauth import TokenJudge
+from muster_coordinator.upstream.view import UpstreamView
 from muster_coordinator.wire.exchange import CLOSE, Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
@@ -80,10 +81,11 @@ class Dispatcher:
         tokens: TokenJudge | None = None,
         throttling: Throttling = NOBODY_THROTTLED,
         verifier: TransactionVerifier | None = None,
+        upstream: UpstreamView | None = None,
     ) -> None:
         """`rand` makes nonces and salts: one that nobody can predict, or that of the surface."""
         self._meter = meter or RequestMeter(lambda: 0)
-        services = Services(surface, settings, authorize, verifier=verifier)
+        services = Services(surface, settings, authorize, verifier=verifier, upstream=upstream)
         self.services = services
         self._audit = Audit(tell, resets=not services.open)
         self.fetch = Fetch(services, throttling)
@@ -108,6 +110,14 @@ class Dispatcher:
             reply.last(CLOSE, "this replica does not know yet who may do what")
             return
         self._handlers[context.api_key](context, context.api_version, request, reply)
+
+    def handle_at_broker(self, context: RequestContext, request: Value, reply: Exchange) -> None:
+        """As `handle`, at an address that stands for a broker of the upstream: groups are listed by our replicas."""
+        if context.api_key == Api.LIST_GROUPS:
+            self.served[context.api_key] += 1
+            reply({"error_code": Code.NONE, "groups": ()})
+            return
+        self.handle(context, request, reply)
 
     def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
         """See `wire.repeated_heartbeat.HeartbeatAtOnce`."""

@@ -22,7 +22,8 @@ from muster_coordinator.controller.image import Topic
 from muster_coordinator.controller.topic_configs import items
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
-from muster_coordinator.topics.stores import EMBEDDED, NONE, REDIS, STORE_CONFIG, Capability, TopicStore
+from muster_coordinator.topics.stores import EMBEDDED, KAFKA, NONE, REDIS, STORE_CONFIG, Capability, TopicStore
+from muster_coordinator.upstream.view import UpstreamView
 
 
 class TopicsMode(Enum):
@@ -31,6 +32,8 @@ class TopicsMode(Enum):
     EMBEDDED = "embedded"
     REDIS = "redis"
     """Topics that are made are Redis Streams, unless they say otherwise (`topic.store`)."""
+    KAFKA = "kafka"
+    """Coordination for topics of an upstream Kafka, to which everything else is passed on (ADR 96)."""
     NONE = "none"
     """Coordination only: commits for any topic name are accepted, and the offsets topic is the only topic."""
 
@@ -38,6 +41,7 @@ class TopicsMode(Enum):
 STORES: dict[TopicsMode, TopicStore] = {
     TopicsMode.EMBEDDED: EMBEDDED,
     TopicsMode.REDIS: REDIS,
+    TopicsMode.KAFKA: KAFKA,
     TopicsMode.NONE: NONE,
 }
 
@@ -75,6 +79,8 @@ class ApiSettings:
     """Those of them that the file has; the others are defaults."""
     topic_values: ServerValues
     """Of topics that do not say it themselves."""
+    coordinator_base: int
+    """What is added to a replica's id in what clients are told, so that it is no upstream broker's; 0 without one."""
     internal_values: Mapping[str, ServerValues]
     """Internal topic -> what the settings make of it."""
 
@@ -82,7 +88,7 @@ class ApiSettings:
 class Services:
     """Shared by all handlers; holds no state of its own."""
 
-    __slots__ = ("authorize", "authorizer", "open", "settings", "store", "surface", "verifier")
+    __slots__ = ("authorize", "authorizer", "open", "settings", "store", "surface", "upstream", "verifier")
 
     def __init__(
         self,
@@ -91,8 +97,11 @@ class Services:
         authorize: Authorize = allow_all,
         *,
         verifier: TransactionVerifier | None = None,
+        upstream: UpstreamView | None = None,
     ) -> None:
         self.surface = surface
+        self.upstream = upstream
+        """The Kafka whose topics are used; None: there is none."""
         self.verifier = verifier
         """Who knows whether a partition is in a transaction; None: nobody does, and no transactional batch is taken."""
         self.settings = settings

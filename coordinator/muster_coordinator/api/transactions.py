@@ -71,6 +71,10 @@ class Transactions:
         if not services.may_group(context, Operation.READ, request.group_id):
             reply({"error_code": Code.GROUP_AUTHORIZATION_FAILED})
             return
+        if services.upstream is not None:
+            # The transaction is the upstream's and the offsets are ours: no log could decide both (ADR 96).
+            reply({"error_code": Code.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+            return
         image = services.surface.image()
         if image is None:
             reply({"error_code": Code.COORDINATOR_NOT_AVAILABLE})

@@ -52,6 +52,8 @@ class TxnCommits:
             reply(_refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         elif not services.may_group(context, Operation.READ, request.group_id):
             reply(_refused(request, Code.GROUP_AUTHORIZATION_FAILED))
+        elif services.upstream is not None:
+            reply(_refused(request, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT))  # two logs cannot decide together (ADR 96)
         elif services.verifier is None:
             reply(_refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))  # as FindCoordinator says it
         else:

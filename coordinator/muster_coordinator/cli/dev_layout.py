@@ -8,6 +8,7 @@ DIR/replica-N/removed      it formed the cluster and has left; nothing else is t
 DIR/secure/                of a closed cluster only (`muster dev --secure`, `dev_secure`)
 
 Replica N serves clients on P+N, peers on P+100+N, probes on P+200+N and the admin API on P+300+N, all on loopback.
+Beside a Kafka (`--set topics.mode=kafka`) P+400+10*N is the first of the ports that stand for its brokers.
 """
 
 import os
@@ -18,10 +19,12 @@ from pathlib import Path
 
 from muster_coordinator.cli.dev_secure import LISTENER, SecureFolder
 from muster_coordinator.properties import format_properties, parse_properties
+from muster_coordinator.upstream_settings import KAFKA
 
 HOST = "127.0.0.1"
 JOINED, REMOVED = "joined", "removed"
 PEER_PORTS, PROBE_PORTS, ADMIN_PORTS = 100, 200, 300
+UPSTREAM_PORTS, UPSTREAM_PORTS_EACH = 400, 10
 GRACE_MS = 15_000
 """Shorter than a pod's minute, because a developer waits for Ctrl-C."""
 
@@ -102,16 +105,23 @@ class DevLayout:
         """Ports for clients, peers, probes and admin."""
         return tuple(self.port + offset + replica for offset in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
 
+    def upstream_port(self, replica: int) -> int:
+        """The first of the ports that stand for brokers of a Kafka beside it."""
+        return self.port + UPSTREAM_PORTS + UPSTREAM_PORTS_EACH * replica
+
     def properties(self, replica: int, partitions: int, extra: dict[str, str]) -> dict[str, str]:
         """Configuration of one replica; `extra` takes precedence."""
         client, peer, probe, admin = self.ports(replica)
         voters = ",".join(f"{n}@{HOST}:{self.ports(n)[1]}" for n in range(self.replicas))
         closed = self.secure.made
+        listener = LISTENER if closed else "PLAINTEXT"
+        beside = extra.get("topics.mode") == KAFKA
         return {
             "node.id": str(replica),
             "log.dirs": str(self.replica_folder(replica) / "data"),
             "controller.quorum.voters": voters,
-            "listeners": f"{LISTENER if closed else 'PLAINTEXT'}://{HOST}:{client}",
+            "listeners": f"{listener}://{HOST}:{client}",
+            **({"upstream.listeners": f"{listener}://{HOST}:{self.upstream_port(replica)}"} if beside else {}),
             "muster.peer.listener": f"{HOST}:{peer}",
             "muster.probe.listener": f"{HOST}:{probe}",
             "muster.admin.listener": f"{HOST}:{admin}",

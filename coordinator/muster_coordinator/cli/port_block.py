@@ -30,16 +30,20 @@ class PortBlock:
         self._claims = claims
 
     @classmethod
-    def take(cls, replicas: int, *, first: int = FIRST_BASE) -> Self:
-        """The first block from `first` on that is free and not claimed. Raises CliError when there is none."""
+    def take(cls, replicas: int, *, first: int = FIRST_BASE, beside_kafka: bool = False) -> Self:
+        """The first block from `first` on that is free and not claimed; with ports for a Kafka's brokers too if
+        `beside_kafka`. Raises CliError when there is none."""
         assert replicas <= CLAIM
         assert first % STEP == 0
         for base in range(first, END_BASE, STEP):
-            claims = _bound(base + offset + CLAIM for offset in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
+            layout = DevLayout(Path(), replicas, base)
+            starts = [base, base + PEER_PORTS, base + PROBE_PORTS, base + ADMIN_PORTS]
+            firsts = [layout.upstream_port(replica) for replica in range(replicas)] if beside_kafka else []
+            claims = _bound(start + CLAIM for start in (*starts, *firsts))
             if claims is None:
                 continue
-            layout = DevLayout(Path(), replicas, base)
-            ports = _bound(port for replica in range(replicas) for port in layout.ports(replica))
+            wanted = [port for replica in range(replicas) for port in layout.ports(replica)]
+            ports = _bound([*wanted, *(port + place for port in firsts for place in range(CLAIM))])
             if ports is not None:
                 _close(ports)
                 return cls(base, claims)

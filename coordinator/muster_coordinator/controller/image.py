@@ -23,6 +23,9 @@ PEER_LISTENER = "peer"
 """The endpoint at which peers reach an observer: no configuration of theirs names it. A client's listener cannot have
 this name, as those are in capitals."""
 
+UPSTREAM_LISTENER = "upstream/"
+"""Before a listener's name: the endpoint at which the ports begin that stand for brokers of an upstream (ADR 96)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:

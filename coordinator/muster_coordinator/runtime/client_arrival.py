@@ -17,7 +17,7 @@ from muster_coordinator.errors import CallerError, WireError
 from muster_coordinator.events import CONNECTION_FAILED, Event
 from muster_coordinator.limits import MIB
 from muster_coordinator.quotas.admission import Admitted, Refused
-from muster_coordinator.runtime.client_connection import ClientConnection, Listener, Open
+from muster_coordinator.runtime.client_connection import ClientConnection, Door, Listener, Open
 from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
 from muster_coordinator.runtime.tls_store import TlsStore
 from muster_coordinator.security.principal_mapping import PrincipalRules
@@ -58,8 +58,9 @@ class ArrivalListener(Listener, Protocol):
 class Arrival(asyncio.Protocol):
     """A new socket. It is refused, or a `ClientConnection` takes its place."""
 
-    def __init__(self, listener: ArrivalListener) -> None:
+    def __init__(self, listener: ArrivalListener, door: Door) -> None:
         self._listener = listener
+        self._door = door
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,9 +81,10 @@ class Arrival(asyncio.Protocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         if self._listener.tls is not None:
-            self._listener.begun(Handshaking(self._listener, self._listener.tls, transport, address, wait_seconds))
+            tls = self._listener.tls
+            self._listener.begun(Handshaking(self._listener, tls, transport, address, wait_seconds, self._door))
             return
-        client = ClientConnection(self._listener, transport, address, wait_seconds)
+        client = ClientConnection(self._listener, transport, address, wait_seconds, self._door)
         self._listener.begun(client)
         transport.set_protocol(client)
 
@@ -91,10 +93,17 @@ class Handshaking:
     """An admitted connection of a listener with TLS, until it is a `ClientConnection` or has ended."""
 
     def __init__(
-        self, listener: ArrivalListener, tls: ClientTls, transport: asyncio.Transport, address: str, wait_seconds: float
+        self,
+        listener: ArrivalListener,
+        tls: ClientTls,
+        transport: asyncio.Transport,
+        address: str,
+        wait_seconds: float,
+        door: Door,
     ) -> None:
         """`wait_seconds`: no handshake before."""
         self._listener = listener
+        self._door = door
         self._tls = tls
         self._address = address
         self._connection = TlsConnection(
@@ -117,7 +126,7 @@ class Handshaking:
         except (CallerError, WireError) as error:
             self._failed(str(error))
             return None
-        client = ClientConnection(self._listener, connection, self._address, 0, principal)
+        client = ClientConnection(self._listener, connection, self._address, 0, self._door, principal)
         self._listener.greeted(self, client)
         return client
 

@@ -17,7 +17,8 @@ What it does not do: judge credentials, or know the meaning of requests (`api`).
 """
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
@@ -31,6 +32,7 @@ from muster_coordinator.security.session import ListenerSasl, SaslSession
 from muster_coordinator.wire.connection import ANONYMOUS, Connection
 from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.exchange import Handle
+from muster_coordinator.wire.passage import Passage
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import Throttling
@@ -51,13 +53,20 @@ class Open(Protocol):
         """At once."""
 
 
+class Door(NamedTuple):
+    """An address of a listener, and what its clients want there."""
+
+    handle: Handle
+    passage: Callable[[Connection], Passage] | None
+    """Makes the way on to the server for which the address stands (ADR 96); None: it stands for this replica alone."""
+
+
 class Listener(Protocol):
     """The part of `client_listener.ClientListener` that its connections use."""
 
     name: str
     loop: asyncio.AbstractEventLoop
     clock: Clock
-    handle: Handle
     heartbeat_at_once: HeartbeatAtOnce
     notice: Notice
     tell: Tell
@@ -87,6 +96,7 @@ class ClientConnection(asyncio.Protocol):
         transport: asyncio.Transport,
         address: str,
         wait_seconds: float,
+        door: Door,
         principal: str = ANONYMOUS,
     ) -> None:
         """`wait_seconds`: not read before."""
@@ -98,7 +108,7 @@ class ClientConnection(asyncio.Protocol):
             connection_id=listener.next_id(),
             client_host=f"/{address}",
             clock=listener.clock,
-            handle=listener.handle,
+            handle=door.handle,
             heartbeat_at_once=listener.heartbeat_at_once,
             notice=listener.notice,
             meter=listener.meter,
@@ -108,6 +118,8 @@ class ClientConnection(asyncio.Protocol):
             principal=principal,
             throttling=listener.throttling,
         )
+        if door.passage is not None:
+            self.connection.passage = door.passage(self.connection)
         self._marked = False
         self._postponed = False
         self._reading = True

@@ -21,7 +21,7 @@ from muster_coordinator.quotas.admission import Admission, AdmissionLimits, Admi
 from muster_coordinator.quotas.limits import DELAYED_CLOSES_MAX
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.client_arrival import Arrival, ClientTls
-from muster_coordinator.runtime.client_connection import LINGER_SECONDS, ClientConnection, Open
+from muster_coordinator.runtime.client_connection import LINGER_SECONDS, ClientConnection, Door, Open
 from muster_coordinator.runtime.client_stats import ClientStats
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.security.addresses import java_address
@@ -93,7 +93,7 @@ class ClientListener:
         self.heartbeat_at_once = heartbeat_at_once
         self.idle_ms = client_limits.idle_ms
         self.stats = ClientStats()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._clients: set[Open] = set()
         self.turns = Turns(clock, loop.call_soon)
         self._dirty: list[ClientConnection] = []
@@ -102,24 +102,29 @@ class ClientListener:
         self._next_id = 0
         self._emptied: asyncio.Event | None = None
 
-    async def listen(self, host: str, port: int) -> int:
-        """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
+    async def listen(self, host: str, port: int, door: Door | None = None) -> int:
+        """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound.
+
+        `door`: what clients of this address want; None: this replica. May be called for several addresses.
+        """
+        entered = door or Door(self.handle, None)
         # Takes 60 ms. Later it would compile at first requests, and delay the loop while it serves.
         preload()
         try:
-            self._server = await self.loop.create_server(
-                lambda: Arrival(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
+            server = await self.loop.create_server(
+                lambda: Arrival(self, entered), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
             )
         except OSError as error:
             raise EnvironmentFault(f"cannot listen for clients on {host}:{port}: {error}") from error
-        bound: int = self._server.sockets[0].getsockname()[1]
+        self._servers.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     async def close(self, over_ms: int = limits.CLIENTS_CLOSE_MS) -> None:
         """Stop accepting, and close the connections evenly over `over_ms`, so that their clients do not reconnect all
         at once."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         clients = list(self._clients)
         if not clients:
             return

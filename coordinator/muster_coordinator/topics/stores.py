@@ -40,6 +40,8 @@ EMBEDDED = TopicStore("embedded", frozenset(Capability))
 """Segments of a Raft group on each replica."""
 NONE = TopicStore("none", frozenset())
 """Coordination only: the offsets topic is the only topic."""
+KAFKA = TopicStore("kafka", frozenset())
+"""An upstream Kafka, to which requests for records are passed on before a handler sees them (ADR 96)."""
 REDIS = TopicStore("redis", frozenset({Capability.TOPICS}))
 """A Redis Stream for each partition (ADR 90)."""
 STORE_CONFIG = "topic.store"

@@ -34,6 +34,7 @@ from muster_coordinator.wire.exchange import CLOSE, Exchange, Handle, Held, Work
 from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
 from muster_coordinator.wire.heap_budget import Frame
+from muster_coordinator.wire.passage import Forwarded, Passage
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, RepeatedHeartbeat, never_at_once
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import Route, route_of
@@ -63,8 +64,8 @@ class Connection:
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
         "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_session_ends_ms", "_unsent",
-        "_wake", "connection_id", "failure", "last_request_ms", "meter", "muted_until_ms", "patient", "principal",
-        "requests", "sasl", "state", "throttling", "tokens",
+        "_wake", "connection_id", "failure", "last_request_ms", "meter", "muted_until_ms", "passage", "patient",
+        "principal", "requests", "sasl", "state", "throttling", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +100,8 @@ class Connection:
         """Do bare messages come instead of requests?"""
         self._session_ends_ms = NEVER_MS
         self.failure = ""
+        self.passage: Passage | None = None
+        """Where requests go that are not for this replica; None: all are."""
         self.requests = 0
         self.patient = 0
         """Number of exchanges in the line with an `on_followed` call."""
@@ -195,6 +198,10 @@ class Connection:
     def _may_go_on(self) -> bool:
         return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
 
+    def wake(self) -> None:
+        """Have the driver look again whether the client may be read."""
+        self._wake()
+
     def mute(self, throttle_ms: int) -> None:
         """Read nothing for this time. The driver calls `unmute` then."""
         self.muted_until_ms = max(self.muted_until_ms, self._clock.monotonic_ms() + throttle_ms)
@@ -205,7 +212,7 @@ class Connection:
         self.muted_until_ms = 0
 
     def _is_full(self) -> bool:
-        if self.muted_until_ms:
+        if self.muted_until_ms or (self.passage is not None and self.passage.full):
             return True
         line = self._line
         if line and self.state is State.UNAUTHENTICATED:
@@ -312,9 +319,7 @@ class Connection:
 
     def _request(self, data: bytes, pos: int, stop: int) -> None:
         api, version, correlation = read_first(data, pos)
-        if api not in BEFORE_AUTHENTICATION:
-            self._require_user()
-        self._count_request()
+        self._count_request(api)
         route = route_of(api, version)
         if route is None:
             self._refuse_version(api, version, correlation)
@@ -324,6 +329,8 @@ class Connection:
         client_id = self._client_id
         try:
             body = client_id.read(frame, pos + FIRST_BYTES, flexible=route.flexible)
+            if self.passage is not None and self._passes_on(route, correlation, data, pos, body, stop):
+                return
             context = RequestContext(
                 principal=self.principal,
                 listener=self._listener,
@@ -370,6 +377,22 @@ class Connection:
         except Exception as error:
             raise self._failed_by(api, version, error) from error
 
+    def _passes_on(self, route: Route, correlation: int, data: bytes, pos: int, body: int, stop: int) -> bool:
+        """Pass a request on that is for the server behind this one. False: it is for this replica."""
+        passage = self.passage
+        request = Forwarded(data, pos - _SIZE_BYTES, body, stop)
+        if passage is None or not passage.takes(route.api, route.version, request):
+            return False
+        if self.patient:
+            self._hurry(route.api)
+        meter = self.meter
+        meter.in_flight += 1
+        meter.request_bytes[route.api] += stop - pos
+        exchange = Exchange(self, route, correlation, meter.now_ns())
+        self._line.append(exchange)
+        passage.send(route.api, route.version, request, exchange)
+        return True
+
     def _hurry(self, api: int) -> None:
         for earlier in tuple(self._line):
             earlier.hurry(api)
@@ -391,14 +414,16 @@ class Connection:
         if self.last_request_ms >= self._session_ends_ms:
             raise WireError("the session has ended, and the client has not authenticated again")
 
-    def _count_request(self) -> None:
+    def _count_request(self, api: int) -> None:
+        if api not in BEFORE_AUTHENTICATION:
+            self._require_user()
         self.requests += 1
         if self.state is State.UNAUTHENTICATED and self.requests > limits.UNAUTHENTICATED_REQUESTS_MAX:
             raise WireError("too many requests before authentication")
 
     def _token(self, message: bytes) -> None:
         """A bare message is handled as the request that came after it in Kafka's history."""
-        self._count_request()
+        self._count_request(Api.SASL_AUTHENTICATE)
         context = RequestContext(
             principal=self.principal,
             listener=self._listener,
@@ -491,6 +516,8 @@ class Connection:
     def note_unsent(self, transport_bytes: int) -> None:
         """The driver has taken answers and still holds `transport_bytes` of them."""
         self._unsent = transport_bytes + sum(map(len, self._ready))
+        if self.passage is not None:
+            self.passage.drained()
 
     @property
     def ready_bytes(self) -> int:
@@ -533,6 +560,9 @@ class Connection:
         self._wake = _nobody  # who is woken holds this connection: the circle would keep both
         for exchange in line:
             exchange.cancel()
+        passage, self.passage = self.passage, None
+        if passage is not None:
+            passage.close()
 
 
 def _nobody() -> None:

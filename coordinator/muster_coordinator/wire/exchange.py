@@ -204,6 +204,16 @@ class Exchange:
         meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
         self._connection.answered()
 
+    def passed_back(self, frame: "bytearray | Sentinel") -> None:
+        """The answer as another server gave it, size and header included; or NO_ANSWER. No quota of ours counts it."""
+        assert self.frame is None, "a request is answered once"
+        meter = self._connection.meter
+        self.frame = frame
+        if self._connection.state is State.CLOSED:
+            return
+        meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
+        self._connection.answered()
+
     def _drop(self) -> None:
         """Nobody hears the answer. Who does not wait for answers is held to its quotas as well."""
         self.frame = NO_ANSWER

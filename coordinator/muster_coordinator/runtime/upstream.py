@@ -1,0 +1,227 @@
+"""The upstream Kafka as this process knows it: its brokers, what they speak, and connections to them (ADR 96).
+
+Problem: its brokers come and go, and are upgraded, while clients know them by ports of ours. Mechanism: one broker
+after the other is asked every `LOOK_MS` who they all are, and what it speaks; answers that pass through to clients tell
+the former as well. What is offered to clients is what all known brokers speak. A broker that does not answer is no
+news: what was known of it stays, because clients are better off trying it than being told that it is gone. What this
+does not do: pass requests on (`upstream_passage`).
+"""
+
+import asyncio
+import contextlib
+import math
+import struct
+from collections.abc import Callable, Mapping
+
+from muster_coordinator.errors import WireError, ends_process
+from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_UNREACHED, Event, Tell
+from muster_coordinator.ports import Notice
+from muster_coordinator.setting_values import format_address
+from muster_coordinator.upstream import limits
+from muster_coordinator.upstream.apis import Offered, advertised, common
+from muster_coordinator.upstream.brokers import Broker, addresses
+from muster_coordinator.upstream.looks import (
+    Seen,
+    ask_brokers,
+    ask_versions,
+    metadata_version,
+    read_brokers,
+    read_versions,
+)
+from muster_coordinator.upstream.remembered import Remembered, Said
+
+_SIZE = struct.Struct(">i")
+Address = tuple[str, int]
+
+
+class Upstream:
+    """`upstream.view.UpstreamView`, and the `Brokers` of all passages. Call `start`, later `close`."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, bootstrap: tuple[Address, ...], notice: Notice, tell: Tell
+    ) -> None:
+        self._loop = loop
+        self._bootstrap = bootstrap
+        self._notice = notice
+        self._tell = tell
+        self._brokers: tuple[Broker, ...] = ()
+        self._versions: dict[Address, Mapping[int, Offered]] = {}
+        """What each broker said at its last look."""
+        self._offered: tuple[Mapping[str, int], ...] | None = None
+        self._remembered: Remembered | None = None
+        self._topics_due_s = -math.inf
+        """When topics are looked at next, by the loop's clock."""
+        self._turn = 0
+        self._task: asyncio.Task[None] | None = None
+        self._sooner = asyncio.Event()
+        self._reached: bool | None = None
+        self.receiving_bytes = 0
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._look_for_ever())
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    # -- upstream.view.UpstreamView
+
+    def advertised(self) -> tuple[Mapping[str, int], ...] | None:
+        return self._offered
+
+    def remembered(self) -> Remembered | None:
+        return self._remembered
+
+    # -- upstream_passage.Brokers
+
+    @property
+    def away(self) -> bool:
+        """See `upstream_passage.Brokers`."""
+        return self._reached is False
+
+    async def dial(self, node: int | None, made: Callable[[], asyncio.Protocol]) -> None:
+        """See `upstream_passage.Brokers`."""
+        if node is None:
+            async with asyncio.timeout(limits.CONNECT_ANY_MS_MAX / 1_000):
+                await self._dial_one_of(self._in_turn(), made)
+            return
+        known = addresses(self._brokers).get(node)
+        if known is None:
+            self._sooner.set()
+            raise ConnectionError(f"broker {node} is not known")
+        async with asyncio.timeout(limits.CONNECT_MS_MAX / 1_000):
+            await self._dial_one_of([known], made)
+
+    async def _dial_one_of(self, choice: list[Address], made: Callable[[], asyncio.Protocol]) -> None:
+        problem = OSError("none is known")
+        for address in choice:
+            try:
+                await self._loop.create_connection(made, *address)
+                return
+            except OSError as error:
+                problem = error
+                self._sooner.set()
+        raise problem
+
+    def learn(self, brokers: tuple[Broker, ...], said: Said | None) -> None:
+        """See `upstream_passage.Brokers`."""
+        if said is not None and self._remembered is not None:
+            self._remembered.note(said)
+        if brokers and brokers != self._brokers:
+            self._know(brokers)
+            self._offer()
+
+    def missing(self, node: int) -> None:
+        """See `upstream_passage.Brokers`."""
+        self._notice("a broker of the upstream has no port here: upstream.node.ids lacks it", {"broker": node}, None)
+
+    # -- looking
+
+    def _in_turn(self) -> list[Address]:
+        """Whom to ask, another one first each time: brokers that are known, then the configuration's addresses."""
+        known = [(broker.host, broker.port) for broker in self._brokers]
+        self._turn += 1
+        shift = self._turn % max(len(known), 1)
+        found = [*known[shift:], *known[:shift], *self._bootstrap]
+        return list(dict.fromkeys(found))
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            found = False
+            try:
+                found = await self._look()
+            except Exception as error:
+                if ends_process(error):
+                    raise
+                self._notice("a look at the upstream met an error of this replica", {}, error)
+            wait_ms = limits.LOOK_MS if found else limits.LOOK_AGAIN_MS
+            self._sooner.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_ms / 1_000):
+                    await self._sooner.wait()
+                    await asyncio.sleep(limits.LOOK_AGAIN_MS / 1_000)
+
+    async def _look(self) -> bool:
+        """Ask one after the other until one answers, and then those of whom we do not know yet what they speak."""
+        problems = []
+        for address in self._in_turn():
+            problem = await self._look_at(address)
+            if not problem:
+                self._told(reached=True, why="")
+                for other in self._unseen():
+                    await self._look_at(other)
+                return True
+            problems.append(problem)
+        self._told(reached=False, why="; ".join(problems))
+        return False
+
+    def _unseen(self) -> list[Address]:
+        there = [(broker.host, broker.port) for broker in self._brokers]
+        return [address for address in there if address not in self._versions][: limits.UNSEEN_LOOKS_MAX]
+
+    async def _look_at(self, address: Address) -> str:
+        """Returns why there was no answer; "": there was one."""
+        try:
+            async with asyncio.timeout(limits.LOOK_TIMEOUT_MS / 1_000):
+                seen = await self._ask(address)
+        except (OSError, TimeoutError, EOFError, WireError) as error:
+            return f"{format_address(*address)}: {str(error) or type(error).__name__}"
+        self._versions[address] = seen.versions
+        if seen.remembered is not None:
+            self._remembered = seen.remembered
+        self._know(seen.brokers or self._brokers)
+        self._offer()
+        return ""
+
+    def _know(self, brokers: tuple[Broker, ...]) -> None:
+        self._brokers = brokers
+        if self._remembered is not None:
+            self._remembered.brokers = brokers
+
+    def _told(self, *, reached: bool, why: str) -> None:
+        if reached is self._reached:
+            return
+        self._reached = reached
+        if reached:
+            self._tell(Event(UPSTREAM_REACHED, {"brokers": [broker.node for broker in self._brokers]}))
+        else:
+            self._tell(Event(UPSTREAM_UNREACHED, {"why": why}))
+
+    def _offer(self) -> None:
+        """What all brokers speak whom we have asked, and who are still there."""
+        there = {(broker.host, broker.port) for broker in self._brokers}
+        kept = {address: said for address, said in self._versions.items() if address in there}
+        said = list((kept or self._versions).values())
+        self._versions = kept or self._versions
+        if said:
+            every = dict(said[0])
+            for other in said[1:]:
+                every = common(every, other)
+            self._offered = advertised(every)
+
+    async def _ask(self, address: Address) -> Seen:
+        reader, writer = await asyncio.open_connection(*address)
+        try:
+            writer.write(ask_versions(1))
+            versions = read_versions(await _frame(reader))
+            version = metadata_version(versions)
+            topics = self._loop.time() >= self._topics_due_s
+            writer.write(ask_brokers(version, 2, topics=topics))
+            frame = await _frame(reader)
+            brokers = read_brokers(version, frame)
+            if not topics:
+                return Seen(versions, brokers, None)
+            few = len(frame) <= limits.FEW_TOPICS_BYTES_MAX
+            self._topics_due_s = self._loop.time() + (0 if few else limits.TOPICS_LOOK_MS / 1_000)
+            kept = len(frame) <= limits.TOPICS_BYTES_MAX
+            return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None)
+        finally:
+            writer.transport.abort()
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readexactly(_SIZE.size)
+    size: int = _SIZE.unpack(head)[0]
+    if not 0 < size <= limits.LOOK_ANSWER_BYTES_MAX:
+        raise WireError(f"an answer of {size} bytes")
+    return head + await reader.readexactly(size)

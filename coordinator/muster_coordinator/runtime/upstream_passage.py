@@ -1,0 +1,399 @@
+"""A client's connection goes on to a broker of the upstream Kafka: one connection there for each one here (ADR 96).
+
+Problem: what is not for the coordinator must reach the broker in the order in which the client sent it, and the answers
+must come back so, with back-pressure both ways and without memory for more than one answer. Mechanism: the connection
+to the broker is made when the first request goes there. Requests are written as they are; answers come in their order,
+so each is the oldest exchange's. An answer is received into a buffer of its own size. While the broker takes no more,
+the client is not read; while the client takes no more, the broker is not. If either side ends, so does the other: the
+client sees what it would see of a broker, and does what it does then. At an address that stands for no broker, where a
+client's coordinator may be, the end of the broker is not the client's: brokers and topics are told as they were last
+(`upstream.remembered`), and only what nobody else can answer ends the connection. What this does not do: open what is
+passed on (but for addresses: `upstream.brokers`), or try again.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+
+from typing_extensions import override
+
+from muster_coordinator.errors import WireError
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
+from muster_coordinator.upstream import limits
+from muster_coordinator.upstream.apis import FORWARDED, READDRESSED, is_offered
+from muster_coordinator.upstream.brokers import (
+    Broker,
+    asks_for_transactions,
+    coordinators_readdressed,
+    readdressed,
+    wants_answer,
+)
+from muster_coordinator.upstream.remembered import Ours, Question, Remembered, Said
+from muster_coordinator.upstream.view import Addresses
+from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.exchange import NO_ANSWER, Exchange
+from muster_coordinator.wire.heap_budget import Frame
+from muster_coordinator.wire.passage import Forwarded
+from muster_coordinator.wire.versions import Api
+
+_SIZE = struct.Struct(">i")
+_CORRELATION = struct.Struct(">i")
+_HEADER_BYTES = 8
+"""Size and correlation id: the smallest answer."""
+_ASKED_AT = 8
+"""Where a request's correlation id is: behind its size, API and version."""
+
+
+class Client(Protocol):
+    """The part of `wire.connection.Connection` that its passage uses."""
+
+    state: State
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+
+    def end(self, why: str) -> None:
+        """Close the connection."""
+
+    def wake(self) -> None:
+        """Look again whether the client may be read."""
+
+
+class Brokers(Protocol):
+    """The part of `runtime.upstream.Upstream` that passages use."""
+
+    receiving_bytes: int
+    """Of all answers that are being received."""
+
+    @property
+    def away(self) -> bool:
+        """Has the last look found nobody?"""
+
+    async def dial(self, node: int | None, made: Callable[[], asyncio.Protocol]) -> None:
+        """Connect to this broker, or to any. Raises `OSError`, also for one that is not known, and `TimeoutError`."""
+
+    def remembered(self) -> Remembered | None:
+        """What the upstream said last; None: nothing yet."""
+
+    def learn(self, brokers: tuple[Broker, ...], said: Said | None) -> None:
+        """An answer told who the upstream's brokers are; `said`: and what of topics."""
+
+    def missing(self, node: int) -> None:
+        """A broker's id has no port here."""
+
+
+class _Asked(NamedTuple):
+    """A request that wants an answer."""
+
+    question: Question
+    """Its bytes are kept only where it may be answered without the upstream."""
+    exchange: Exchange
+
+
+class UpstreamPassage:
+    """`wire.passage.Passage` of one connection."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, brokers: Brokers, node: int | None, ours: Addresses, client: Client
+    ) -> None:
+        """`node`: which broker the client's address stands for; None: any."""
+        self._loop = loop
+        self._brokers = brokers
+        self._node = node
+        self._ours = ours
+        self._client = client
+        self._dialling: asyncio.Task[None] | None = None
+        self._half: _Half | None = None
+        self._transport: asyncio.Transport | None = None
+        """Of the half that is in use."""
+        self._patience: asyncio.TimerHandle | None = None
+        self._unsent: list[bytes] = []
+        """Requests until the connection is there."""
+        self._unsent_bytes = 0
+        self._write_paused = False
+        self._read_paused = False
+        self._asked: deque[_Asked] = deque()
+        """Oldest first."""
+        self._head = b""
+        """The beginning of an answer, until its size is known."""
+        self._answer: bytearray | None = None
+        self._filled = 0
+        self._closed = False
+
+    # -- wire.passage.Passage
+
+    @property
+    def full(self) -> bool:
+        return self._write_paused or self._unsent_bytes > limits.UNSENT_BYTES_MAX
+
+    def takes(self, api: int, version: int, request: Forwarded) -> bool:
+        if not is_offered(api, version):
+            raise WireError(f"API {api} version {version} is not served beside an upstream")
+        if api in FORWARDED or api in READDRESSED:
+            return True
+        return api == Api.FIND_COORDINATOR and asks_for_transactions(version, request.data, request.body, request.stop)
+
+    def send(self, api: int, version: int, request: Forwarded, exchange: Exchange) -> None:
+        data = request.data[request.start : request.stop]
+        if self._tells_at_once(api, version, data, request, exchange):
+            return
+        if self._transport is not None:
+            self._transport.write(data)
+        else:
+            self._unsent.append(data)
+            self._unsent_bytes += len(data)
+            if self._dialling is None:
+                self._dialling = self._loop.create_task(self._dial())
+        if api == Api.PRODUCE and not wants_answer(version, Frame(request.data, request.stop), request.body):
+            exchange.passed_back(NO_ANSWER)
+            return
+        self._asked.append(_Asked(self._question(api, version, data, request), exchange))
+        if self._node is None and self._patience is None:
+            self._patience = self._loop.call_later(limits.ANSWER_ANY_MS_MAX / 1_000, self._impatient)
+
+    def _question(self, api: int, version: int, data: bytes, request: Forwarded) -> Question:
+        correlation: int = _CORRELATION.unpack_from(data, _ASKED_AT)[0]
+        kept = data if self._node is None and api not in FORWARDED else b""
+        return Question(api, version, correlation, kept, request.body - request.start)
+
+    def _tells_at_once(self, api: int, version: int, data: bytes, request: Forwarded, exchange: Exchange) -> bool:
+        """While the upstream is away nobody is kept from what it said last by tries to reach it."""
+        if self._node is not None or self._transport is not None or self._asked or not self._brokers.away:
+            return False
+        remembered = self._brokers.remembered()
+        told = (
+            None
+            if remembered is None
+            else remembered.told(
+                self._question(api, version, data, request), Ours(self._ours.address, self._ours.replicas())
+            )
+        )
+        if told is None:
+            return False
+        exchange.passed_back(told)
+        return True
+
+    def _impatient(self) -> None:
+        self._patience = None
+        if self._asked and not self._asked[0].question.frame:
+            # It is the upstream's alone, and may take as long as its client lets it.
+            self._patience = self._loop.call_later(limits.ANSWER_ANY_MS_MAX / 1_000, self._impatient)
+            return
+        self._end("the upstream's broker does not answer")
+
+    def drained(self) -> None:
+        if (
+            self._read_paused
+            and self._transport is not None
+            and self._client.unsent_bytes <= CONNECTION_UNSENT_BYTES_MAX
+        ):
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        self._closed = True
+        self._forget_answer()
+        self._asked.clear()
+        self._unsent.clear()
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._dialling is not None:
+            self._dialling.cancel()
+
+    # -- the broker's side
+
+    async def _dial(self) -> None:
+        try:
+            await self._brokers.dial(self._node, lambda: _Half(self))
+        except (OSError, TimeoutError) as error:
+            self._dialling = None
+            self._end(f"the upstream's broker cannot be reached: {str(error) or type(error).__name__}")
+
+    def connected(self, half: "_Half", transport: asyncio.Transport) -> None:
+        """The connection is there."""
+        self._dialling = None
+        if self._closed:
+            transport.abort()
+            return
+        self._half, self._transport = half, transport
+        unsent, self._unsent = self._unsent, []
+        self._unsent_bytes = 0
+        transport.write(b"".join(unsent))
+        self._client.wake()
+
+    def lost(self, half: "_Half", why: str) -> None:
+        """The connection has ended."""
+        if half is self._half:
+            self._end(f"the upstream's broker {why}")
+
+    def write_paused(self, half: "_Half", *, paused: bool) -> None:
+        """Does the broker take no more?"""
+        if half is self._half:
+            self._write_paused = paused
+            if not paused:
+                self._client.wake()
+
+    def received(self, half: "_Half", data: bytes) -> None:
+        """Bytes of answers, in any pieces."""
+        if half is not self._half:
+            return
+        try:
+            self._receive(data)
+        except WireError as error:
+            self._end(f"the upstream's broker sent no answer: {error}")
+            return
+        transport = self._transport
+        if not self._read_paused and transport is not None and self._client.unsent_bytes > CONNECTION_UNSENT_BYTES_MAX:
+            self._read_paused = True
+            transport.pause_reading()
+
+    def _receive(self, data: bytes) -> None:
+        """Take bytes of answers, in any pieces."""
+        pos = 0
+        while pos < len(data) and not self._closed:
+            answer = self._answer
+            if answer is None:
+                pos = self._begin(data, pos)
+                continue
+            taken = min(len(answer) - self._filled, len(data) - pos)
+            answer[self._filled : self._filled + taken] = data[pos : pos + taken]
+            self._filled += taken
+            pos += taken
+            if self._filled == len(answer):
+                self._forget_answer()
+                self._answered(answer)
+
+    def _begin(self, data: bytes, pos: int) -> int:
+        """Read an answer's head; returns the position behind what was taken."""
+        taken = min(_HEADER_BYTES - len(self._head), len(data) - pos)
+        self._head += data[pos : pos + taken]
+        if len(self._head) < _HEADER_BYTES:
+            return pos + taken
+        head, self._head = self._head, b""
+        size: int = _SIZE.unpack_from(head)[0]
+        if not self._asked:
+            raise WireError("an answer to nothing")
+        if not _HEADER_BYTES - _SIZE.size <= size <= limits.ANSWER_BYTES_MAX:
+            raise WireError(f"an answer of {size} bytes")
+        if self._brokers.receiving_bytes + size > limits.ANSWERS_BYTES_MAX:
+            raise WireError("the answers of all clients take too much memory for another of this size")
+        self._brokers.receiving_bytes += size
+        self._answer = bytearray(size + _SIZE.size)
+        self._answer[:_HEADER_BYTES] = head
+        self._filled = _HEADER_BYTES
+        if self._filled == len(self._answer):
+            answer = self._answer
+            self._forget_answer()
+            self._answered(answer)
+        return pos + taken
+
+    def _forget_answer(self) -> None:
+        if self._answer is not None:
+            self._brokers.receiving_bytes -= len(self._answer) - _SIZE.size
+            self._answer = None
+
+    def _answered(self, frame: bytearray) -> None:
+        question, exchange = self._asked.popleft()
+        self._be_patient()
+        api, version = question.api, question.version
+        correlation: int = _CORRELATION.unpack_from(frame, _SIZE.size)[0]
+        if correlation != question.correlation:
+            raise WireError(f"an answer to {correlation}, where {question.correlation} was asked")
+        if api in READDRESSED:
+            data = bytes(frame)
+            told = readdressed(api, version, data, self._address, self._ours.replicas())
+            self._brokers.learn(told.brokers, Said(version, data) if api == Api.METADATA else None)
+            frame = told.frame
+        elif api == Api.FIND_COORDINATOR:
+            frame = coordinators_readdressed(version, bytes(frame), self._address)
+        exchange.passed_back(frame)
+
+    def _address(self, node: int) -> tuple[str, int] | None:
+        found = self._ours.address(node)
+        if found is None:
+            self._brokers.missing(node)
+        return found
+
+    def _be_patient(self) -> None:
+        """An answer has come: the next one has its own time."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+            if self._asked:
+                self._patience = self._loop.call_later(limits.ANSWER_ANY_MS_MAX / 1_000, self._impatient)
+
+    def _end(self, why: str) -> None:
+        """Of this side. The client's follows, which closes this, unless it can be told something else."""
+        transport, self._transport, self._half = self._transport, None, None
+        if self._closed:
+            return
+        if transport is not None:
+            transport.abort()
+        if self._dialling is not None:
+            self._dialling.cancel()
+            self._dialling = None
+        self._forget_answer()
+        self._head = b""
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._write_paused = self._read_paused = False
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if self._node is not None or not self._tell_without_it():
+            self._client.end(why)
+        else:
+            self._client.wake()
+
+    def _tell_without_it(self) -> bool:
+        """Answer what has not been answered by what the upstream said last. False: nobody but it can answer."""
+        remembered = self._brokers.remembered()
+        if remembered is None and self._asked:
+            return False
+        asked, self._asked = self._asked, deque()
+        ours = Ours(self._ours.address, self._ours.replicas())
+        for question, exchange in asked:
+            told = None if remembered is None else remembered.told(question, ours)
+            if told is None:
+                return False
+            exchange.passed_back(told)
+        return True
+
+
+class _Half(asyncio.Protocol):
+    """The connection to a broker; what comes late of one that was given up is nobody's."""
+
+    def __init__(self, passage: UpstreamPassage) -> None:
+        self._passage = passage
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=limits.UNSENT_BYTES_MAX)
+        self._passage.connected(self, transport)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._passage.lost(self, "has closed the connection" if exc is None else f"is gone: {exc}")
+
+    @override
+    def pause_writing(self) -> None:
+        self._passage.write_paused(self, paused=True)
+
+    @override
+    def resume_writing(self) -> None:
+        self._passage.write_paused(self, paused=False)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._passage.received(self, data)

@@ -1,0 +1,40 @@
+"""Limits of what goes through to an upstream Kafka."""
+
+from muster_coordinator.limits import KIB, MIB
+
+NODES_MAX = 200
+"""Broker ids that can be given a port; each is a socket that listens, for each listener."""
+BOOTSTRAP_MAX = 20
+"""Addresses in `upstream.bootstrap.servers`."""
+UPSTREAM_BROKERS_MAX = 10_000
+"""Brokers of one answer. Kafka's largest clusters have some hundreds."""
+ANSWER_BYTES_MAX = 128 * MIB
+"""One answer of the upstream. Kafka's clients ask for 50 MiB in a Fetch (`fetch.max.bytes`)."""
+ANSWERS_BYTES_MAX = 512 * MIB
+"""All answers that are being received, of all connections. Who needs more is closed, and asks again."""
+UNSENT_BYTES_MAX = 4 * MIB
+"""Requests of one connection that the upstream has not taken; then its client is not read."""
+CONNECT_MS_MAX = 10_000
+"""For a connection to a broker of the upstream."""
+CONNECT_ANY_MS_MAX = 2_000
+"""For a connection to any of them, tried one after the other."""
+ANSWER_ANY_MS_MAX = 5_000
+"""An answer of any of them; then what was asked is told by what they said last (`upstream.remembered`)."""
+LOOK_MS = 5_000
+"""Between two looks at the upstream's brokers."""
+TOPICS_LOOK_MS = 30_000
+"""Between two looks at its topics, if they are many; else each look asks for them."""
+FEW_TOPICS_BYTES_MAX = 256 * KIB
+"""A list of topics that are not many: some 5,000 partitions."""
+TOPICS_BYTES_MAX = 8 * MIB
+"""A list of all topics that is kept: some 150,000 partitions."""
+TOLD_BYTES_MAX = MIB
+"""Answers about topics that clients got since."""
+LOOK_AGAIN_MS = 500
+"""After a look that found nobody."""
+LOOK_TIMEOUT_MS = 5_000
+"""One broker's answers to a look; then the next one is asked."""
+UNSEEN_LOOKS_MAX = 10
+"""Brokers that a look asks for the first time, besides the one that it asks."""
+LOOK_ANSWER_BYTES_MAX = 16 * MIB
+"""An answer to a look. Topics that need more are not kept."""
