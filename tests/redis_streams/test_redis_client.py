@@ -7,8 +7,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from muster_coordinator.redis_streams.append_script import arguments, keys_of
+from muster_coordinator.redis_streams.append_script import arguments
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS

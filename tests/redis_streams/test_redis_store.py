@@ -9,8 +9,8 @@ import pytest
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.errors import Code
 from muster_coordinator.records.batch import iter_records
-from muster_coordinator.redis_streams.append_script import keys_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.server import EXPIRE, Script, Trouble
 from muster_coordinator.replica.partitions.redis_log import NOT_RETAINED
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, TopicStore

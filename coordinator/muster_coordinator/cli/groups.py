@@ -1,4 +1,4 @@
-"""`muster group`: list, describe, lag, delete, remove-member."""
+"""`muster group`: list, describe, lag, delete, remove-member; others have files of their own."""
 
 import sys
 import time
@@ -12,6 +12,7 @@ from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.coordinator_lists import of_all_brokers
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
+from muster_coordinator.cli.import_group import import_group
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
@@ -20,6 +21,7 @@ from muster_coordinator.controller.image import OFFSETS_TOPIC
 
 app = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 app.command("reset-offsets")(reset_offsets)
+app.command("import")(import_group)
 
 GroupArgument = Annotated[str, typer.Argument(help="The group's id.")]
 

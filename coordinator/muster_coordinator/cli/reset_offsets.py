@@ -13,9 +13,10 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
+from muster_coordinator.cli.commit_offsets import commit_offsets, refuse_members
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.group_view import DescribedGroup, committed_offsets, describe_group
-from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, error_text
+from muster_coordinator.cli.group_view import committed_offsets, describe_group
+from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide
 from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets, offsets_at, start_offsets
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
@@ -115,12 +116,12 @@ def reset_offsets(
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         view = describe_group(side, group) if execute else None
         if view is not None:
-            _refuse_members(view)
+            refuse_members(view)
         partitions = list(aim.offsets) if aim.target is Target.FILE else _partitions(side, group, topics or [])
         logs = _Logs(committed_offsets(side, group), start_offsets(side, partitions), end_offsets(side, partitions))
         moves = plan_moves(_wanted(side, aim, partitions, logs), logs.committed, logs.starts, logs.ends)
         if execute:
-            _execute(side, group, moves)
+            commit_offsets(side, group, {move.partition: move.new for move in moves}, done="reset")
     _print(moves, output, export=export)
     if not execute:
         note("nothing was changed; add --execute to do it")
@@ -146,22 +147,19 @@ def _aim(chosen: Mapping[Target, Any]) -> Aim:
             return Aim(target)
 
 
-def _refuse_members(view: DescribedGroup) -> None:
-    if view.members:
-        raise CliError(
-            Exit.REFUSED,
-            f"group {view.group} is {view.state} with {len(view.members)} members; stop its consumers first",
-        )
-
-
 def _partitions(side: KafkaSide, group: str, topics: Sequence[str]) -> list[TopicPartition]:
     if not topics:
         found = sorted(committed_offsets(side, group))
         if not found:
             raise CliError(Exit.NOT_FOUND, f"group {group} has no committed offsets")
         return found
+    return known_partitions(side, topics)
+
+
+def known_partitions(side: KafkaSide, texts: Sequence[str]) -> list[TopicPartition]:
+    """The partitions that texts like `topic` and `topic:0,3` name. Raises CliError if one of them does not exist."""
     partitions = []
-    for text in topics:
+    for text in texts:
         topic, numbers = parse_partitions(text)
         known = {one["partition_index"] for one in known_topic(side, topic)["partitions"]}
         missing = set(numbers or ()) - known
@@ -196,33 +194,6 @@ def _wanted(side: KafkaSide, aim: Aim, partitions: Sequence[TopicPartition], log
 
 _LATEST = 2**63 - 1
 """Beyond the end of any log; `plan_moves` limits it to the log end offset."""
-
-
-def _execute(side: KafkaSide, group: str, moves: Sequence[Move]) -> None:
-    from kafka.structs import OffsetAndMetadata
-
-    offsets = {
-        side.kafka.TopicPartition(*move.partition): OffsetAndMetadata(offset=move.new, metadata="", leader_epoch=None)
-        for move in moves
-    }
-    what = f"the offsets of group {group} were not reset"
-    results = side.change(lambda admin: admin.alter_group_offsets(group, offsets), what)
-    failed = {TopicPartition(*one): error for one, error in results.items() if error is not side.kafka.errors.NoError}
-    if failed:
-        partition, error = next(iter(failed.items()))
-        raise CliError(
-            Exit.REFUSED,
-            f"{len(failed)} of {len(moves)} offsets of group {group} were not reset "
-            f"({partition.topic}-{partition.partition}: {error_text(error())})",
-        )
-    after = committed_offsets(side, group)
-    other = [move.partition for move in moves if after.get(move.partition) != move.new]
-    if other:
-        raise CliError(
-            Exit.REFUSED,
-            f"{len(other)} offsets of group {group} differ from those just written: another client commits",
-        )
-    note(f"{len(moves)} offsets of group {group} reset")
 
 
 def _print(moves: Sequence[Move], output: Format, *, export: bool) -> None:

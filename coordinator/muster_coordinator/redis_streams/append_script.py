@@ -34,12 +34,6 @@ class AppendRefused(NamedTuple):
     message: str
 
 
-def keys_of(prefix: str, topic: str, partition: int) -> tuple[str, str]:
-    """The stream of a partition and the hash beside it; the braces keep both in one slot of a Redis Cluster."""
-    stream = f"{prefix}:{{{topic}:{partition}}}"
-    return stream, f"{stream}:state"
-
-
 def arguments(epoch: int, offsets: Offsets, batch: Produced, *, incarnation: int = 0, number: int = -1) -> list[bytes]:
     """ARGV of the script; `epoch` is the term in which the caller owns the partition, `number` this append's in it (-1:
     it has none), `incarnation` the topic's, by which the stream was claimed."""

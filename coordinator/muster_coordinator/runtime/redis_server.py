@@ -68,6 +68,27 @@ class RedisSettings(NamedTuple):
         return {name: str(path) for name, path in files.items() if path is not None}
 
 
+def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
+    """Connections to the server, none of them made yet; a call is tried once."""
+    seconds = settings.timeout_ms / 1_000
+    pool = BlockingConnectionPool.from_url(
+        settings.url,
+        username=settings.username or None,
+        password=settings.password or None,
+        max_connections=settings.connections_max,
+        timeout=seconds,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        client_name="muster",
+        **settings.encryption(),
+    )
+    if pool.connection_class is SSLConnection:  # by the url
+        pool.connection_class = RenewedConnection
+    return pool
+
+
 class RedisServer:
     """See the module. Made and closed in the loop's thread."""
 
@@ -75,22 +96,7 @@ class RedisServer:
         self._loop = loop
         self._settings = settings
         self._notice = notice
-        seconds = settings.timeout_ms / 1_000
-        self._pool = BlockingConnectionPool.from_url(
-            settings.url,
-            username=settings.username or None,
-            password=settings.password or None,
-            max_connections=settings.connections_max,
-            timeout=seconds,
-            socket_timeout=seconds,
-            socket_connect_timeout=seconds,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            client_name="muster",
-            **settings.encryption(),
-        )
-        if self._pool.connection_class is SSLConnection:  # by the url
-            self._pool.connection_class = RenewedConnection
+        self._pool = pool_of(settings)
         self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
         self._calls: set[asyncio.Task[None]] = set()
         self._fitness = Fitness(settings.durability, settings.wait_replicas)

@@ -29,8 +29,8 @@ from muster_coordinator.cli.demo.view import View
 from muster_coordinator.cli.exits import CliError
 from muster_coordinator.cli.group_view import PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.kafka_client import KafkaSide
-from muster_coordinator.redis_streams.append_script import keys_of
 from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.keys import keys_of
 
 SHOW_AT, KILL_AT = 0.15, 0.50
 """Shares of all flights seen at which the streams are shown, and Redis is killed."""

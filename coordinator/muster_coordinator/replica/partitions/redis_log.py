@@ -18,10 +18,11 @@ from typing_extensions import override
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
-from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, keys_of, outcome
+from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, outcome
 from muster_coordinator.redis_streams.batches import batches
 from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, Offsets
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets, NotAppendable
+from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.owned import (
     LAST,
     ZERO,
