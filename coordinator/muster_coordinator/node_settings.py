@@ -58,6 +58,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         ),
         shard=shard_config(settings),
         redis_prefix=settings.redis_prefix,
+        redis_groups_mirror=settings.redis_groups_mirror and settings.redis_url != "",
         topic_configs=topic_configs(settings),
         data_dir=str(settings.data_dir),
         disk_low_bytes=settings.disk_low,

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from muster_coordinator.setting_field import setting
-from muster_coordinator.setting_values import Parser, integer, one_of
+from muster_coordinator.setting_values import Parser, boolean, integer, one_of
 
 _PREFIX = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _SCHEMES = ("redis", "rediss", "unix")
@@ -92,6 +92,14 @@ class RedisKeys:
         _prefix,
         "muster",
         "Partition P of topic T is the stream PREFIX:{T:P}. It must not change while there are such topics.",
+    )
+    redis_groups_mirror: bool = setting(
+        "redis.groups.mirror",
+        boolean,
+        "false",
+        "Committed offsets of topics in Redis are shown as consumer groups of their streams, a moment behind each "
+        "commit, for XINFO GROUPS: last-delivered-id is the entry before the committed offset. Positions stay in the "
+        "offsets log. All replicas need the same.",
     )
     redis_durability: str = setting(
         "redis.durability",

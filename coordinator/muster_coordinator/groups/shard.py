@@ -51,6 +51,8 @@ from muster_coordinator.groups.requests import (
     WriteMarker,
     refusal,
 )
+from muster_coordinator.groups.state.offset_row import NO_TOPIC_ID, fetched_fields, topic_id_of
+from muster_coordinator.groups.state.offsets_store import Place
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.groups.views.describe import describe
 from muster_coordinator.groups.views.group_views import committed_offsets, group_views
@@ -243,6 +245,31 @@ class GroupShard:
     def committed(self, group: str) -> Iterator[tuple[str, int, int]]:
         """(topic, partition, offset) of the offsets that a group had at the first step, lazily."""
         return committed_offsets(self._core, group)
+
+    def groups_with_offsets(self) -> list[str]:
+        """The groups that have committed offsets now."""
+        return list(self._core.state.offsets.groups())
+
+    def committed_offset(self, group: str, topic: str, partition: int, topic_id: bytes) -> int | None:
+        """The offset that the group has committed in this topic; None: it has none, or only in another of its name."""
+        table = self._core.state.offsets.peek(group)
+        row = None if table is None else table.get(topic, partition)
+        if row is None or topic_id_of(row) not in (NO_TOPIC_ID, topic_id):
+            return None
+        offset = fetched_fields(row)[0]
+        return None if offset < 0 else offset
+
+    def note_changes(self, wanted: bool) -> None:
+        """From now on `take_changes` tells what offsets have changed, or no more. A restore ends it, too."""
+        self._core.state.offsets.changes = {} if wanted else None
+
+    def take_changes(self) -> list[Place]:
+        """(group, topic, partition) of the offsets that were committed or removed since the last call."""
+        offsets = self._core.state.offsets
+        if not offsets.changes:
+            return []
+        changes, offsets.changes = list(offsets.changes), {}
+        return changes
 
     def producers(self) -> Iterator[tuple[int, ProducerState]]:
         """The producers that are known here, as applied."""

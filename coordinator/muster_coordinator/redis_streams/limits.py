@@ -39,3 +39,26 @@ FORGETS_MAX = 20
 """Tries to remove the stream of a deleted topic, `STREAM_RETRY_MS_MAX` times the number of the try apart."""
 PRODUCERS_LOOKED_AT_MAX = 2_000
 """Of one partition at each `log.retention.check.interval.ms`: with the default half a million a day."""
+MIRROR_ENTRIES_COUNTED_MAX = 200
+MIRROR_BYTES_COUNTED_MAX = 256 * 1024
+"""Behind a committed offset, to tell Redis how many entries a group has read; of a group that is further behind Redis
+tells no lag, unless it is before the first entry. The server does nothing else meanwhile, some 0.1 ms."""
+MIRROR_LISTED_MAX = 1_000
+"""Fields of a partition's hash, those of producers too, that one look for groups without an offset passes."""
+MIRROR_QUEUED_MAX = 10_000
+"""Offsets of one replica that are to be shown; of more, a walk over all groups finds what was left out."""
+MIRROR_DELAY_MS = 200
+"""Between a commit and the first call: what a group commits meanwhile is one call."""
+MIRROR_AT_ONCE = 8
+MIRROR_PACE_MS = 10
+"""So many calls in such a time: 800 a second, of which Redis has less than a tenth."""
+MIRROR_RETRY_MS = 1_000
+MIRROR_RETRY_MS_MAX = 60_000
+"""Between two tries while Redis is away; doubled each time."""
+MIRROR_WALK_MS = 600_000
+"""Between two walks over what should be shown and what is."""
+MIRROR_UNKNOWN_MAX = 1_000
+"""Topics that have offsets and are not known here (yet); of more, the next walk finds what was left out."""
+MIRROR_WALK_ROWS = 500
+"""Offsets that one step of a walk looks at, some 0.5 ms, `MIRROR_PACE_MS` apart."""
+assert MIRROR_WALK_ROWS < MIRROR_QUEUED_MAX

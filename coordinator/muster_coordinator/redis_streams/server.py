@@ -28,9 +28,11 @@ APPEND = _script("append")
 CLAIM = _script("claim")
 EXPIRE = _script("expire")
 FORGET = _script("forget")
+MIRROR = _script("mirror")
+MIRRORED = _script("mirrored")
 READ = _script("read")
 TRIM = _script("trim")
-SCRIPTS = (APPEND, CLAIM, EXPIRE, FORGET, READ, TRIM)
+SCRIPTS = (APPEND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, READ, TRIM)
 
 
 class Trouble(Enum):

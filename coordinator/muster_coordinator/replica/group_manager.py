@@ -39,6 +39,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.redis_log import RedisLog, StreamPlace
+from muster_coordinator.replica.partitions.redis_mirror import GroupMirror
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.suspensions import Suspensions
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
@@ -161,6 +162,11 @@ class GroupManager:
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
+        self._mirror: GroupMirror | None = None
+        if settings.redis_groups_mirror:
+            self._mirror = GroupMirror(
+                loop, streams, record.cluster_id, settings.redis_prefix, lambda: self.image, notice
+            )
         self.making = TopicMaking(loop, disk, made=self._make_partition, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
@@ -295,6 +301,7 @@ class GroupManager:
                 proposal_timeout_ms=self._settings.proposal_timeout_ms,
                 notice=self._notice,
                 roll=lambda: self._roll_wanted(number),
+                mirror=self._mirror,
             )
 
         group = self._maker.make(number, members, self._offsets_writer, restore, folder, begins=log is not None)
@@ -364,7 +371,10 @@ class GroupManager:
         old = {} if before is None else before.topics
         if before is None:
             self._unclaimed = self._traces() - self.logs.keys()
-        self._want([topic for name, topic in after.topics.items() if old.get(name) is not topic])
+        new = [topic for name, topic in after.topics.items() if old.get(name) is not topic]
+        self._want(new)
+        if self._mirror is not None:
+            self._mirror.topics_changed(new)
         for name, topic in old.items():
             now = after.topics.get(name)
             if now is None or now.topic_id != topic.topic_id:

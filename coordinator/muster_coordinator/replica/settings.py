@@ -37,6 +37,8 @@ class NodeSettings:
     shard: ShardConfig
     redis_prefix: str
     """Of the keys of topics in Redis."""
+    redis_groups_mirror: bool
+    """Are committed offsets shown as consumer groups of Redis?"""
     topic_configs: tuple[tuple[str, str], ...]
     """Server-wide values under the topic configs' names; a topic's own overrides win."""
     data_dir: str

@@ -15,12 +15,14 @@ from muster_coordinator.groups import limits
 from muster_coordinator.groups.state.offset_table import OffsetTable, Row, packed_count, packed_oldest_ms, unpack
 
 PackedOrTable = bytes | OffsetTable
+Place = tuple[str, str, int]
+"""(group, topic, partition)"""
 
 
 class OffsetsStore:
     """Durable state; changed only by replay."""
 
-    __slots__ = ("_epoch", "_groups", "_hand", "_unpacked")
+    __slots__ = ("_epoch", "_groups", "_hand", "_peeked", "_unpacked", "changes")
 
     def __init__(self) -> None:
         self._groups: dict[str, PackedOrTable] = {}
@@ -29,6 +31,9 @@ class OffsetsStore:
         self._unpacked = 0
         """Offsets in unpacked tables."""
         self._epoch = 0
+        self._peeked: tuple[bytes, OffsetTable] | None = None
+        self.changes: dict[Place, None] | None = None
+        """What was put or removed since it was taken; None: nobody asks. It is no state: replay does not read it."""
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
@@ -55,9 +60,14 @@ class OffsetsStore:
         return found
 
     def peek(self, group: str) -> OffsetTable | None:
-        """The table for a one-off read: a packed one is unpacked for the caller and not cached."""
+        """The table for a one-off read: a packed one is unpacked for the caller and not cached, but for the last one,
+        since some ask for one partition after the other."""
         found = self._groups.get(group)
-        return unpack(found, self._epoch) if isinstance(found, bytes) else found
+        if not isinstance(found, bytes):
+            return found
+        if self._peeked is None or self._peeked[0] is not found:
+            self._peeked = found, unpack(found, self._epoch)
+        return self._peeked[1]
 
     def size(self, group: str) -> int:
         """Number of offsets, without unpacking."""
@@ -88,6 +98,9 @@ class OffsetsStore:
         if not rows:
             return
         self._unpacked += self._writable(group).put_all(rows)
+        if self.changes is not None:
+            for topic, partition, _ in rows:
+                self.changes[group, topic, partition] = None
         for _ in rows:
             if self._unpacked <= limits.UNPACKED_OFFSETS_MAX:
                 break
@@ -99,6 +112,8 @@ class OffsetsStore:
             return
         table = self._writable(group)
         self._unpacked -= table.remove(topic, partition)
+        if self.changes is not None:
+            self.changes[group, topic, partition] = None
         if not table.count:
             del self._groups[group]
             self._hand.pop(group, None)

@@ -18,8 +18,9 @@ What it does not do: decide anything about groups.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from typing_extensions import override
 
@@ -69,6 +70,17 @@ _NOT_WRITTEN = {
     Code.COORDINATOR_NOT_AVAILABLE: Code.REQUEST_TIMED_OUT,
 }
 """Codes of markers, by those of a shard. Transaction coordinators send a marker again on both."""
+
+
+class OffsetsMirror(Protocol):
+    """Who shows elsewhere what offsets the groups led here have (`redis_mirror`). Called while an entry is applied, so
+    it only takes notes."""
+
+    def began(self, shard: "ShardGroup") -> None: ...
+    def ended(self, shard: "ShardGroup") -> None: ...
+    def changed(self, shard: "ShardGroup", offsets: Iterable[tuple[str, str, int]]) -> None: ...
+
+
 MAY_WAIT_LONG = (JoinGroup, SyncGroup)
 """Requests that wait for other members, and so have no proposal timeout."""
 
@@ -89,6 +101,7 @@ class ShardGroup(CoordinatorGroup[Effect]):
         proposal_timeout_ms: int,
         roll: Callable[[], tuple[int, int] | None],
         notice: Notice = unnoticed,
+        mirror: OffsetsMirror | None = None,
     ) -> None:
         super().__init__(
             group, loop, deadlines, state, shard, timing=timing, proposal_timeout_ms=proposal_timeout_ms, roll=roll
@@ -98,6 +111,7 @@ class ShardGroup(CoordinatorGroup[Effect]):
         self._parking = Parking(deadlines)
         self._open: OpenRequests[tuple[GroupRequest, AnswerCall]] = OpenRequests(deadlines, self._too_late)
         self._notice = notice
+        self._mirror = mirror
         self._unsent: deque[Answer] = deque()
         """Answers left for later turns. Invariant: all that they promise is applied."""
         self._slicing = False
@@ -329,6 +343,8 @@ class ShardGroup(CoordinatorGroup[Effect]):
     def apply(self, entry: Entry) -> object:
         if entry.kind == EntryKind.NORMAL:
             self.shard.apply(self._now(), self.state.append(entry))
+            if self._mirror is not None and (changes := self.shard.take_changes()):
+                self._mirror.changed(self, changes)
             if self.shard.first_open_offset() != self._open_from:
                 self._note_oldest()
         else:
@@ -349,6 +365,9 @@ class ShardGroup(CoordinatorGroup[Effect]):
     def lead(self, term: int) -> None:
         super().lead(term)
         self._unpark()
+        if self._mirror is not None:
+            self.shard.note_changes(True)
+            self._mirror.began(self)
 
     def _unpark(self) -> None:
         for request, done in self._parking.take():
@@ -356,6 +375,9 @@ class ShardGroup(CoordinatorGroup[Effect]):
 
     @override
     def resign(self) -> None:
+        if self._mirror is not None:
+            self.shard.note_changes(False)
+            self._mirror.ended(self)
         while self._unsent:
             self._answer(self._unsent.popleft())
         super().resign()
