@@ -116,3 +116,9 @@ def test_the_next_file_of_each_wal_fits_whatever_is_called_low() -> None:
     assert (found.disk_low_bytes, found.disk_good_bytes) == (3 * mib, 9 * mib // 2)
     with pytest.raises(ConfigError, match=r"muster\.disk\.good\.bytes is below muster\.disk\.low\.bytes"):
         made({"muster.disk.low.bytes": "2", "muster.disk.good.bytes": "1"})
+
+
+def test_groups_are_shown_in_redis_only_where_one_is_named() -> None:
+    assert not node_settings(made({"redis.url": "redis://redis"})).redis_groups_mirror
+    assert not node_settings(made({"redis.groups.mirror": "true"})).redis_groups_mirror
+    assert node_settings(made({"redis.url": "redis://redis", "redis.groups.mirror": "true"})).redis_groups_mirror

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import Failure, Trouble
 
@@ -176,14 +177,20 @@ def test_a_file_that_is_not_there_refuses_the_start(secure: Secure, tmp_path: Pa
 def documented_rights() -> list[str]:
     """The user in docs/clients.md, as an administrator would copy it."""
     text = (ROOT / "docs" / "clients.md").read_text()
-    found = re.search(r"^ACL SETUSER muster (.*)$", text, re.MULTILINE)
-    assert found is not None
-    return found[1].replace(">PASSWORD", f">{PASSWORD}").split()
+    found = re.findall(r"^ACL SETUSER muster (.*)$", text, re.MULTILINE)
+    assert len(found) == 2, "that of each replica, and what the mirror of groups needs besides"
+    return " ".join(found).replace(">PASSWORD", f">{PASSWORD}").split()
 
 
 def retention_looked(admin: Connection) -> bool:
     counted = admin.ask("INFO", "commandstats")
     return b"cmdstat_memory|usage:" in counted and b"cmdstat_hscan:" in counted
+
+
+def shown(admin: Connection) -> list[tuple[bytes, int]]:
+    """(group, lag) of the stream, by XINFO GROUPS."""
+    groups = admin.ask("XINFO", "GROUPS", "muster:{closed:0}")
+    return [(one[1], one[-1]) for one in groups]
 
 
 def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tm
         "redis.username": "muster", "redis.password": PASSWORD, "redis.ssl.ca.location": str(secure.ca),
         "redis.ssl.certificate.location": str(secure.mine[0]), "redis.ssl.key.location": str(secure.mine[1]),
         "group.initial.rebalance.delay.ms": "0",
-        "log.retention.check.interval.ms": "1000", "log.retention.bytes": "1000000",
+        "log.retention.check.interval.ms": "1000", "log.retention.bytes": "1000000", "redis.groups.mirror": "true",
     }  # fmt: skip
     values = [b"%d" % n for n in range(50)]
     with MusterCluster(tmp_path / "disk", replicas=1, partitions=1, settings=settings) as cluster:
@@ -216,6 +223,11 @@ def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tm
             wait_until("all are read", all_read, PATIENCE_S, every=0)
             consumer.commit(asynchronous=False)
             wait_until("a look at the retention", lambda: retention_looked(admin), 30)
+            wait_until("the group is shown", lambda: shown(admin) == [(b"g", 0)], 30)
+            admin_of_kafka = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            consumer.close()
+            admin_of_kafka.delete_consumer_groups(["g"])["g"].result(PATIENCE_S)
+            wait_until("it is shown no more", lambda: shown(admin) == [], 30)
         finally:
             consumer.close()
         assert found == values

@@ -287,3 +287,31 @@ def test_tombstones_of_a_deleted_topic_that_were_refused_are_tried_again_by_the_
     host.advance(60_000)
     assert [fetch(host, f"g{number}").offset for number in range(30)] == [-1] * 30
     host.check_replicas()
+
+
+# What of it is told to who shows offsets elsewhere.
+
+
+def test_what_has_changed_is_told_as_applied_and_offsets_are_of_one_topic():
+    host = Host()
+    shard = host.leader
+    host.ask(commit(offset=1))
+    assert shard.take_changes() == [], "nobody has asked"
+    shard.note_changes(True)
+    host.ask(commit(offset=2))
+    host.ask(commit(offset=3, partition=1))
+    assert shard.take_changes() == [("g", "t", 0), ("g", "t", 1)]
+    assert shard.take_changes() == []
+    forget(host, "t", 0)
+    assert shard.take_changes() == [("g", "t", 0)]
+    any_id = b"\5" * 16
+    assert shard.committed_offset("g", "t", 0, any_id) is None
+    assert shard.committed_offset("g", "t", 1, any_id) == 3, "committed by a client that names no id"
+    host.ask(commit(offset=4, partition=1, topic_id=b"\7" * 16))
+    assert shard.committed_offset("g", "t", 1, b"\7" * 16) == 4
+    assert shard.committed_offset("g", "t", 1, any_id) is None, "a topic of this name that was deleted"
+    assert shard.committed_offset("h", "t", 1, any_id) is None
+    assert shard.groups_with_offsets() == ["g"]
+    shard.note_changes(False)
+    assert delete(host) == 0
+    assert (shard.take_changes(), shard.groups_with_offsets()) == ([], [])

@@ -205,3 +205,30 @@ def test_million_offsets_are_invisible_to_the_garbage_collector():
         for partition in range(100):
             store.put(f"group-{number}", "orders", partition, row(partition))
     assert len(gc.get_objects()) - before < 1_000
+
+
+def test_changes_are_noted_once_each_and_only_while_somebody_asks():
+    store = OffsetsStore()
+    store.put("g", "t", 0, row())
+    assert store.changes is None
+    store.changes = {}
+    store.put_all("g", [("t", 1, row()), ("t", 0, row(2)), ("t", 1, row(3))])
+    store.remove("g", "t", 0)
+    store.remove("g", "u", 7)
+    store.remove("never", "t", 0)
+    assert list(store.changes) == [("g", "t", 1), ("g", "t", 0), ("g", "u", 7)]
+
+
+def test_a_packed_group_that_is_looked_at_again_and_again_is_unpacked_once():
+    """And never shown as it was before it changed."""
+    first, second = OffsetsStore(), OffsetsStore()
+    for number in range(50):
+        first.put("g", "t", number, row(number))
+    second.restore("g", first.snapshot()["g"].pack())
+    second.restore("h", first.snapshot()["g"].pack())
+    peeked = second.peek("g")
+    assert second.peek("g") is peeked
+    assert second.peek("h") is not peeked
+    second.put("g", "t", 0, row(99))
+    assert fetched_fields(second.peek("g").get("t", 0))[0] == 99
+    assert fetched_fields(second.peek("h").get("t", 0))[0] == 0
