@@ -77,8 +77,8 @@ def test_a_group_of_redis_goes_on_in_kafka_where_it_was(
     first = OFFSETS.offset_of(EntryId.parse(ids[0]), "")
     assert json.loads(dry.out) == [
         {
-            "topic": "moved", "partition": 0, "stream": stream_of("moved", 0), "pending": 2,
-            "lowest_pending": ids[0].decode(), "last_delivered": ids[3].decode(), "current_offset": None,
+            "topic": "moved", "partition": 0, "stream": stream_of("moved", 0), "pending_entries": 2,
+            "lowest_pending_entry": ids[0].decode(), "last_delivered": ids[3].decode(), "current_offset": None,
             "new_offset": first,
         }
     ]  # fmt: skip
@@ -193,4 +193,4 @@ def test_a_group_whose_consumers_run_on_in_redis_is_told(
         run(["g5", "--from-redis", url, "--topic", "alive", "--execute"], standalone_mode=False)
     assert told.value.code is Exit.REFUSED
     assert len(committed) == 1
-    assert "LOWEST-PENDING" in capsys.readouterr().out
+    assert "LOWEST-UNACKED" in capsys.readouterr().out

@@ -9,6 +9,8 @@ import pytest
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import DeleteGroup
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.keys import keys_of
@@ -21,6 +23,8 @@ from tests.api.store_contract import Agreeing, Served, one
 from tests.made_settings import api_settings
 from tests.redis_streams.redis_server import RedisServer
 from tests.redis_streams.world_server import WorldServer
+from tests.replica.cluster import SimCluster
+from tests.sim.loop import World
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 OFFSETS = Offsets.of_bits(10)
@@ -214,6 +218,67 @@ def test_a_new_coordinator_puts_right_what_was_left(served: Mirrored) -> None:
     }  # fmt: skip
     assert served.shown(name, 1) == {}
     assert served.notices == []
+
+
+def test_three_replicas_show_the_same_through_two_fail_overs(server: RedisServer) -> None:
+    """What a coordinator had not shown when it died is shown by the next; a group that is deleted there, and still
+    shown, is taken away by the third."""
+    server.connect().ask("FLUSHALL")
+    world = World("fail-over")
+    cluster = SimCluster(world, replicas=3, partitions=1, redis_groups_mirror=True)
+    redis = cluster.streams = WorldServer(server, world)
+    cluster.start()
+
+    def ask(broker: int, api: int, version: int, **values: Any) -> Any:
+        node = cluster.nodes[broker]
+        settings = api_settings(topics_mode=TopicsMode.REDIS, replication_factor=3)
+        client = KafkaClient(node, dispatcher=Dispatcher(node, settings, verifier=Agreeing()))
+        client.send(api, version, **values)
+        (answer,) = world.run_until("an answer", client.receive, 30_000)
+        return answer
+
+    def shown() -> dict[str, str]:
+        found = redis.redis.ask("XINFO", "GROUPS", "muster:{t:0}")
+        return {flat[1].decode(): flat[7].decode() for flat in found}
+
+    made = {"name": "t", "num_partitions": 1, "replication_factor": 3, "configs": []}
+    assert code(ask(0, Api.CREATE_TOPICS, 7, topics=[made], timeout_ms=5_000).topics[0].error_code) == 0
+    image = cluster.nodes[0].image()
+    assert image is not None
+    parts = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]
+    owner = cluster.wait_leader(image.topics["t"].partitions[0].group)
+    ask(owner, Api.LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": parts}])
+
+    first = cluster.wait_leader(FIRST_OFFSETS_GROUP)
+    assert [cluster.commit(first, 0, group, at(5, 1)) for group in ("g", "h")] == [0, 0]
+    world.run_for(A_ROUND_MS)
+    assert shown() == {"g": "5-0", "h": "5-0"}
+    redis.fate = away("mirror")
+    assert cluster.commit(first, 0, "g", at(6, 1)) == 0
+    cluster.kill(first)
+    second = cluster.wait_leader(FIRST_OFFSETS_GROUP)
+    assert second != first
+    world.run_for(A_ROUND_MS)
+    assert shown() == {"g": "5-0", "h": "5-0"}
+    redis.fate = lambda _: None
+    world.run_for(10_000)
+    assert shown() == {"g": "6-0", "h": "5-0"}
+
+    redis.fate = away("mirror")
+    assert cluster.ask(second, 0, DeleteGroup("h")).error == 0
+    cluster.restart(first)
+    cluster.wait_ready()
+    cluster.kill(second)
+    third = cluster.wait_leader(FIRST_OFFSETS_GROUP)
+    assert third != second
+    redis.fate = lambda _: None
+    world.run_for(10_000)
+    assert shown() == {"g": "6-0"}
+
+
+def at(milliseconds: int, sequence: int) -> int:
+    """By decision 80."""
+    return milliseconds * 1024 + sequence
 
 
 def test_a_group_of_others_is_left_alone_and_told(served: Mirrored) -> None:

@@ -7,7 +7,7 @@ What this does not do: change anything in Redis, or move consumers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -32,8 +32,8 @@ from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 _COLUMNS = (
     Column("topic", "TOPIC"),
     Column("partition", "PARTITION", numeric=True),
-    Column("pending", "PENDING", numeric=True),
-    Column("lowest_pending", "LOWEST-PENDING"),
+    Column("pending_entries", "UNACKED", numeric=True),
+    Column("lowest_pending_entry", "LOWEST-UNACKED"),
     Column("last_delivered", "LAST-DELIVERED"),
     Column("current_offset", "CURRENT-OFFSET", numeric=True),
     Column("new_offset", "NEW-OFFSET", numeric=True),
@@ -75,39 +75,49 @@ def import_group(
     """Take over where a consumer group of Redis is, as committed offsets. A dry run unless --execute is given."""
     require("this command", "cli", "redis")
     at = redis_at(from_redis, timeout)
-    name = redis_group or group
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         places = _places(side, topics or [], streams or [], at.keys.redis_prefix)
         if execute:
             _refuse_live(side, group)
-        found = _read(at, name, places)
-        partitions = [partition for partition, (_, position) in found.items() if position is not None]
-        if not partitions:
-            raise CliError(Exit.NOT_FOUND, f"no group {name} in Redis at {_listed([one for one, _ in found.values()])}")
-        plan = plan_import(
-            found,
-            committed_offsets(side, group),
-            start_offsets(side, partitions),
-            end_offsets(side, partitions),
-            Offsets.of_bits(SEQUENCE_BITS_DEFAULT),
-        )
-        taken = {one.partition: one.new for one in plan if one.new is not None}
-        there = [one.partition for one in plan if one.new is not None and one.current is not None]
-        if execute:
-            if there and not overwrite:
-                raise CliError(
-                    Exit.REFUSED,
-                    f"group {group} has committed offsets in {len(there)} of these partitions; --overwrite replaces "
-                    "them; nothing was imported",
-                )
-            commit_offsets(side, group, taken, done="imported")
+        _import(side, _Asked(group, redis_group or group, at, places, overwrite, execute), output)
+
+
+class _Asked(NamedTuple):
+    group: str
+    redis_group: str
+    at: RedisAt
+    places: Mapping[TopicPartition, str]
+    overwrite: bool
+    execute: bool
+
+
+def _import(side: KafkaSide, asked: _Asked, output: Format) -> None:
+    """Plan, do it if that is asked for, and show it. Raises CliError."""
+    group, name = asked.group, asked.redis_group
+    found = _read(asked)
+    partitions = [partition for partition, (_, position) in found.items() if position is not None]
+    if not partitions:
+        raise CliError(Exit.NOT_FOUND, f"no group {name} in Redis at {_listed([one for one, _ in found.values()])}")
+    committed = committed_offsets(side, group)
+    starts, ends = start_offsets(side, partitions), end_offsets(side, partitions)
+    plan = plan_import(found, committed, starts, ends, Offsets.of_bits(SEQUENCE_BITS_DEFAULT))
+    taken = {one.partition: one.new for one in plan if one.new is not None}
+    there = len(taken.keys() & committed.keys())
+    if asked.execute:
+        if there and not asked.overwrite:
+            raise CliError(
+                Exit.REFUSED,
+                f"group {group} has committed offsets in {there} of these partitions; --overwrite replaces them; "
+                "nothing was imported",
+            )
+        commit_offsets(side, group, taken, done="imported")
     _print(plan, output)
     _say(plan, name)
-    if not execute:
-        if there and not overwrite:
-            note(f"group {group} has committed offsets in {len(there)} of these partitions: --overwrite replaces them")
+    if not asked.execute:
+        if there and not asked.overwrite:
+            note(f"group {group} has committed offsets in {there} of these partitions: --overwrite replaces them")
         note("nothing was changed; add --execute to do it")
-    elif _read(at, name, places) != found:
+    elif _read(asked) != found:
         raise CliError(
             Exit.REFUSED,
             f"group {name} has moved in Redis meanwhile, so its consumers run there still: stop them, and import again "
@@ -155,11 +165,9 @@ def _refuse_live(side: KafkaSide, group: str) -> None:
     refuse_members(view)
 
 
-def _read(
-    at: RedisAt, group: str, places: Mapping[TopicPartition, str]
-) -> dict[TopicPartition, tuple[str, RedisPosition | None]]:
-    found = positions(at, group, sorted(set(places.values())))
-    return {partition: (stream, found[stream]) for partition, stream in places.items()}
+def _read(asked: _Asked) -> dict[TopicPartition, tuple[str, RedisPosition | None]]:
+    found = positions(asked.at, asked.redis_group, sorted(set(asked.places.values())))
+    return {partition: (stream, found[stream]) for partition, stream in asked.places.items()}
 
 
 def _print(plan: Sequence[Taken], output: Format) -> None:
@@ -168,9 +176,7 @@ def _print(plan: Sequence[Taken], output: Format) -> None:
             "topic": one.partition.topic,
             "partition": one.partition.partition,
             "stream": one.stream,
-            "pending": one.position and one.position.pending,
-            "lowest_pending": one.position and one.position.lowest_pending and one.position.lowest_pending.text,
-            "last_delivered": one.position and one.position.last_delivered.text,
+            **_position_row(one.position),
             "current_offset": one.current,
             "new_offset": one.new,
         }
@@ -179,13 +185,22 @@ def _print(plan: Sequence[Taken], output: Format) -> None:
     emit(rows, _COLUMNS, output)
 
 
+def _position_row(position: RedisPosition | None) -> dict[str, int | str | None]:
+    lowest = None if position is None else position.lowest_pending_entry
+    return {
+        "pending_entries": None if position is None else position.pending_entries,
+        "lowest_pending_entry": None if lowest is None else lowest.text,
+        "last_delivered": None if position is None else position.last_delivered.text,
+    }
+
+
 def _say(plan: Sequence[Taken], group: str) -> None:
     without = [one.stream for one in plan if one.position is None]
     if without:
         note(f"no group {group} in Redis at {_listed(without)}: these partitions get no offset")
-    pending = sum(one.position.pending for one in plan if one.position is not None)
-    if pending:
-        note(f"{pending} entries are pending: what was acknowledged behind the lowest of a stream is read again, too")
+    unacknowledged = sum(one.position.pending_entries for one in plan if one.position is not None)
+    if unacknowledged:
+        note(f"{unacknowledged} entries are pending: what was acknowledged behind the lowest one is read again, too")
 
 
 def _listed(streams: Sequence[str]) -> str:

@@ -22,9 +22,9 @@ class RedisPosition(NamedTuple):
     """Where a consumer group of Redis is in one stream."""
 
     last_delivered: EntryId
-    pending: int
+    pending_entries: int
     """Entries that were delivered and not acknowledged."""
-    lowest_pending: EntryId | None
+    lowest_pending_entry: EntryId | None
     """None: there is none."""
 
 
@@ -46,7 +46,7 @@ def next_offset(position: RedisPosition, offsets: Offsets, stream: str) -> int:
     A last delivered id without an offset has that of the next millisecond: a reader from there meets what comes behind
     the id, also entries without an offset, of which it is told (`redis_streams.owned`).
     """
-    last, lowest = position.last_delivered, position.lowest_pending
+    last, lowest = position.last_delivered, position.lowest_pending_entry
     if last.milliseconds >= offsets.milliseconds_max:
         offsets.offset_of(EntryId(last.milliseconds + 1, 0), stream)  # raises: nothing comes after it
     after = 0 if last == ZERO else offsets.first_of_next(last, 0)

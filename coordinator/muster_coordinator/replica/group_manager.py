@@ -121,8 +121,7 @@ class GroupManager:
         self._settings = settings
         self._loop, self._disk = loop, disk
         self._rand, self._host = rand, host
-        self._identity = identity
-        self.record = record
+        self._identity, self.record = identity, record
         self.install_rate = settings.install_rate
         self.disk_low_bytes = settings.disk_low_bytes
         self.shards: dict[int, ShardGroup] = {}
@@ -162,11 +161,7 @@ class GroupManager:
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
-        self._mirror: GroupMirror | None = None
-        if settings.redis_groups_mirror:
-            self._mirror = GroupMirror(
-                loop, streams, record.cluster_id, settings.redis_prefix, lambda: self.image, notice
-            )
+        self._mirror = self._made_mirror()
         self.making = TopicMaking(loop, disk, made=self._make_partition, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
@@ -233,6 +228,14 @@ class GroupManager:
     def _without_state(self, group: RaftGroup, sealed: Offer | None) -> None:
         self.troubled[group.number] = sealed
         self._notice(WITHOUT_STATE, {"group": group.number, "why": group.trouble}, None)
+
+    def _made_mirror(self) -> GroupMirror | None:
+        """None: the groups led here are not shown in Redis."""
+        settings = self._settings
+        if not settings.redis_groups_mirror:
+            return None
+        cluster, prefix = self.record.cluster_id, settings.redis_prefix
+        return GroupMirror(self._loop, self._streams, cluster, prefix, lambda: self.image, self._notice)
 
     def _make_controller(self, machine: ControllerMachine) -> ControllerGroup:
         record = self.record

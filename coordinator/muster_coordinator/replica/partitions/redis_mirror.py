@@ -79,7 +79,7 @@ class GroupMirror:
         """Something was not noted for want of room."""
         self._unknown: set[str] = set()
         """Topics with offsets of which this replica's image did not know enough."""
-        self._walk: Iterator[None] | None = None
+        self._walking = False
         self._again = False
         """Another walk is wanted behind the one that goes on."""
         self._walk_timer: Timer | None = None
@@ -200,7 +200,7 @@ class GroupMirror:
 
     def _walk_in(self, delay_ms: int) -> None:
         """Have a walk begin; one that goes on ends first."""
-        if self._walk is not None:
+        if self._walking:
             self._again = True
             return
         if self._walk_timer is not None:
@@ -212,19 +212,18 @@ class GroupMirror:
         if self._image() is None:
             self._walk_in(limits.MIRROR_RETRY_MS)
             return
-        self._walk = self._over_offsets()
-        self._step()
+        self._walking = True
+        self._step(self._over_offsets())
 
-    def _step(self) -> None:
+    def _step(self, offsets: Iterator[None]) -> None:
         """A walk makes room for rounds: it goes on when there are few notes."""
-        assert self._walk is not None
         if 2 * len(self._due) < limits.MIRROR_QUEUED_MAX:
             try:
-                next(self._walk)
+                next(offsets)
             except StopIteration:
                 self._look(self._partitions())
                 return
-        self._loop.call_at(self._loop.monotonic_ms() + limits.MIRROR_PACE_MS, self._step)
+        self._loop.call_at(self._loop.monotonic_ms() + limits.MIRROR_PACE_MS, lambda: self._step(offsets))
 
     def _over_offsets(self) -> Iterator[None]:
         """Note all offsets of the groups led here, some in each step."""
@@ -281,5 +280,5 @@ class GroupMirror:
                 self._want(Shown(number, group, topic, index))
 
     def _end_walk(self, next_ms: int) -> None:
-        again, self._again, self._walk = self._again, False, None
+        again, self._again, self._walking = self._again, False, False
         self._walk_in(limits.MIRROR_DELAY_MS if again else next_ms)
