@@ -15,12 +15,12 @@ from muster_coordinator.redis_streams.append_script import (
     Appended,
     AppendRefused,
     arguments,
-    keys_of,
     outcome,
 )
 from muster_coordinator.redis_streams.batches import batches
 from muster_coordinator.redis_streams.entries import record_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.limits import HEADERS_MAX
 from muster_coordinator.redis_streams.produced import Produced, produced
 
