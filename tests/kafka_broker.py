@@ -47,7 +47,14 @@ Configuration:
 class KafkaBroker:
     """A broker process; start and stop it any number of times, its data stay."""
 
-    def __init__(self, folder: Path, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
+        """`listeners`: further ones on localhost, name -> security protocol; their ports are in `ports`."""
+        listeners = listeners or {}
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "broker.log"
@@ -55,7 +62,13 @@ class KafkaBroker:
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.cluster_id = _cluster_id()
         self._config = folder / "server.properties"
-        self._properties = {**self._defaults(controller_port), **(properties or {})}
+        self.ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
+        defaults = self._defaults(controller_port)
+        for key in ("listeners", "advertised.listeners"):
+            defaults[key] += "".join(f",{name}://localhost:{port}" for name, port in self.ports.items())
+        protocols = "".join(f",{name}:{protocol}" for name, protocol in listeners.items())
+        defaults["listener.security.protocol.map"] += protocols
+        self._properties = {**defaults, **(properties or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

@@ -60,6 +60,7 @@ from muster_coordinator.node_settings import (
     node_settings,
     quota_windows,
     upstream_ids,
+    upstream_tls,
 )
 from muster_coordinator.quotas.admission import Admission
 from muster_coordinator.redis_streams.server import StreamServer
@@ -86,6 +87,7 @@ from muster_coordinator.runtime.peers import PeerTls, TcpPeers
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
 from muster_coordinator.runtime.upstream import Upstream
+from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.runtime.upstream_passage import UpstreamPassage
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.security.oauth import TokenJudge, TokenRules
@@ -286,7 +288,14 @@ class Replica:
         servers = self._settings.upstream_servers
         if not servers:
             return None
-        upstream = Upstream(self._loop.asyncio_loop, servers, self._notices, self._events)
+        loop, tls, account = self._loop.asyncio_loop, upstream_tls(self._settings), self._settings.upstream_login
+        for path in () if tls is None else tls.paths():
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise EnvironmentFault(f"{path}: {error.strerror}") from error
+        dialler = UpstreamDialler(loop, Handshakes(loop), tls, account)
+        upstream = Upstream(loop, servers, dialler, self._notices, self._events)
         upstream.start()
         self._ends.append(upstream.close)
         return upstream

@@ -20,6 +20,7 @@ from muster_coordinator.quotas.rate import Windows
 from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.runtime.client_listener import ClientLimits
+from muster_coordinator.runtime.upstream_dial import TlsFiles
 from muster_coordinator.settings import Settings
 from muster_coordinator.transactions.config import TransactionConfig
 
@@ -209,6 +210,13 @@ def api_settings(settings: Settings) -> ApiSettings:
 def upstream_ids(settings: Settings) -> UpstreamIds:
     """Which ids are the upstream's, and which ours."""
     return UpstreamIds(settings.upstream_nodes, settings.upstream_coordinator_base)
+
+
+def upstream_tls(settings: Settings) -> TlsFiles | None:
+    """How connections to the upstream are encrypted; None: they are not."""
+    if not settings.upstream_protocol.tls:
+        return None
+    return TlsFiles(settings.upstream_truststore, settings.upstream_keystore, settings.upstream_key_password)
 
 
 def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:

@@ -125,6 +125,10 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def parse_listeners(text: str) -> tuple[Listener, ...]:
     found: list[Listener] = []
     for part in filter(None, (item.strip() for item in text.split(","))):

@@ -56,6 +56,7 @@ from muster_coordinator.setting_values import (
     folder,
     format_address,
     integer,
+    is_loopback,
     one_of,
     optional,
     parse_address,
@@ -505,8 +506,7 @@ class Settings(
     @property
     def peers_open(self) -> bool:
         """May whoever reaches the peer port call itself a replica?"""
-        host = self.peer_bind[0]
-        local = host in ("localhost", "::1") or host.startswith("127.")
+        local = is_loopback(self.peer_bind[0])
         return self.listens_for_peers and not local and Method.NONE in self.peer_methods
 
     @property
@@ -532,6 +532,11 @@ class Settings(
             return sasl_settings.of_listener(listener, protocol, said, self.sasl_mechanisms, self.reauth_ms)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+    def asks_who(self, listener: str) -> bool:
+        """Does every client of this listener show who it is?"""
+        protocol = self.security_protocol(listener)
+        return protocol.sasl or (protocol.tls and self.tls(listener).client_auth is ClientAuth.REQUIRED)
 
     @property
     def admin_address(self) -> str:
@@ -646,8 +651,8 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
     if problem := settings.cleaner_problem() or settings.redis_problem(settings.topics_mode):
         raise ConfigError(problem)
-    authorizes = bool(settings.authorizer)
-    if problem := settings.upstream_problem(settings.topics_mode, settings.listeners, authorizes=authorizes):
+    authorizes, asks = bool(settings.authorizer), settings.asks_who
+    if problem := settings.upstream_problem(settings.topics_mode, settings.listeners, authorizes=authorizes, asks=asks):
         raise ConfigError(problem)
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(

@@ -2,14 +2,31 @@
 
 # ruff: noqa: RUF009  # a key is a dataclass field with metadata
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from muster_coordinator.security.protocol import SecurityProtocol
+from muster_coordinator.security.session import PLAIN, SCRAM_SHA_512
 from muster_coordinator.setting_field import setting
-from muster_coordinator.setting_values import WILDCARDS, Listener, integer, parse_address, parse_listeners
+from muster_coordinator.setting_values import (
+    WILDCARDS,
+    Listener,
+    Parser,
+    integer,
+    is_loopback,
+    one_of,
+    parse_address,
+    parse_listeners,
+)
 from muster_coordinator.upstream.limits import BOOTSTRAP_MAX
+from muster_coordinator.upstream.login import MECHANISMS, Account
 from muster_coordinator.upstream.node_ids import NodeIds, parse_node_ids
 
 KAFKA = "kafka"
+_MODULES = {PLAIN_MODULE: PLAIN, SCRAM_MODULE: SCRAM_SHA_512}
 _PORT_MAX = 65_535
 
 
@@ -18,6 +35,33 @@ def _servers(text: str) -> tuple[tuple[str, int], ...]:
     if len(found) > BOOTSTRAP_MAX:
         raise ValueError(f"more than {BOOTSTRAP_MAX} addresses")
     return found
+
+
+def _protocol(text: str) -> SecurityProtocol:
+    if text not in SecurityProtocol.__members__:
+        raise ValueError(f"not one of {', '.join(SecurityProtocol.__members__)}")
+    return SecurityProtocol[text]
+
+
+def _location(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _jaas(text: str) -> Account | None:
+    if not text:
+        return None
+    login = parse_jaas(text)
+    if login.module not in _MODULES:
+        raise ValueError(f"the login module is neither {PLAIN_MODULE} nor {SCRAM_MODULE}")
+    if not login.options.keys() >= {"username", "password"}:
+        raise ValueError("username and password are needed")
+    return Account(_MODULES[login.module], login.options["username"], login.options["password"])
+
+
+def _unshown(name: str, parse: Parser, text: str) -> Any:  # noqa: ANN401  # typed where it is assigned
+    """A key whose value is shown nowhere, and that may be left out."""
+    metadata = {"key": name, "parse": parse, "default": "", "text": text, "secret": True}
+    return field(default_factory=lambda: parse(""), repr=False, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +102,91 @@ class UpstreamKeys:
         "Clients know this cluster's replicas by their ids and this number, so that they are none of that Kafka's.",
     )
 
+    upstream_protocol: SecurityProtocol = setting(
+        "upstream.security.protocol",
+        _protocol,
+        "PLAINTEXT",
+        "How that Kafka is spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Certificate and name of its brokers "
+        "are always verified.",
+    )
+    upstream_truststore: Path | None = setting(
+        "upstream.ssl.truststore.location",
+        _location,
+        "",
+        "PEM file of authorities of which one has issued its brokers' certificates; empty: those of the system. The "
+        "files are looked at for each new connection.",
+    )
+    upstream_keystore: Path | None = setting(
+        "upstream.ssl.keystore.location",
+        _location,
+        "",
+        "PEM file of the private key and certificate chain that replicas show to it; empty: none.",
+    )
+    upstream_key_password: str = _unshown(
+        "upstream.ssl.key.password",
+        lambda text: text,
+        "Password of an encrypted key in `upstream.ssl.keystore.location`.",
+    )
+    upstream_mechanism: str = setting(
+        "upstream.sasl.mechanism", one_of("", *MECHANISMS), "", f"With SASL: {', '.join(MECHANISMS)}."
+    )
+    upstream_account: Account | None = _unshown(
+        "upstream.sasl.jaas.config",
+        _jaas,
+        "User and password that replicas have there, as Kafka's clients write them: a login module, `required`, "
+        "username and password. All clients have the rights of this user.",
+    )
+
     @property
     def upstream_told(self) -> tuple[Listener, ...]:
         """Where clients are told that each listener's ports begin."""
         named = {listener.name: listener for listener in self.upstream_advertised}
         return tuple(named.get(listener.name, listener) for listener in self.upstream_listeners)
 
-    def upstream_problem(self, mode: str, listeners: tuple[Listener, ...], *, authorizes: bool) -> str:
-        """Why these values do not go together; "": they do."""
+    def upstream_problem(
+        self, mode: str, listeners: tuple[Listener, ...], *, authorizes: bool, asks: Callable[[str], bool]
+    ) -> str:
+        """Why these values do not go together; "": they do. `asks`: does this listener ask its clients who they are?"""
         if mode != KAFKA:
             given = self.upstream_servers or self.upstream_listeners or self.upstream_advertised
             return "upstream.* need topics.mode=kafka" if given else ""
         if not self.upstream_servers:
             return "topics.mode=kafka needs upstream.bootstrap.servers"
+        if problem := self._security_problem():
+            return problem
         if authorizes:
             return (
                 "authorizer.class.name: with topics.mode=kafka records are passed on unopened, so nobody here can "
                 "judge who may read which topic"
             )
-        return self._listener_problem(listeners) or self._id_problem()
+        return self._listener_problem(listeners) or self._open_problem(asks) or self._id_problem()
+
+    @property
+    def upstream_login(self) -> Account | None:
+        """Who replicas are there by SASL."""
+        account = self.upstream_account
+        return None if account is None else replace(account, mechanism=self.upstream_mechanism)
+
+    @property
+    def upstream_knows_us(self) -> bool:
+        """Are replicas somebody there, whose rights all clients have?"""
+        return self.upstream_protocol.sasl or self.upstream_keystore is not None
+
+    def _security_problem(self) -> str:
+        protocol, account = self.upstream_protocol, self.upstream_account
+        if not protocol.tls and (self.upstream_truststore or self.upstream_keystore):
+            return "upstream.ssl.* need upstream.security.protocol=SSL or SASL_SSL"
+        if protocol.sasl != bool(self.upstream_mechanism):
+            return "upstream.sasl.mechanism belongs to upstream.security.protocol=SASL_SSL or SASL_PLAINTEXT"
+        if protocol.sasl != (account is not None):
+            return "upstream.sasl.jaas.config belongs to upstream.security.protocol=SASL_SSL or SASL_PLAINTEXT"
+        if account is None:
+            return ""
+        if (account.mechanism == PLAIN) != (self.upstream_mechanism == PLAIN):
+            return "upstream.sasl.jaas.config has the login module of another mechanism"
+        if not protocol.tls and account.mechanism == PLAIN:
+            return "upstream.sasl.mechanism=PLAIN shows the password: it needs upstream.security.protocol=SASL_SSL"
+        return ""
 
     def _listener_problem(self, listeners: tuple[Listener, ...]) -> str:
         names, given = {one.name for one in listeners}, {one.name for one in self.upstream_listeners}
@@ -96,6 +206,17 @@ class UpstreamKeys:
             for listener in told:
                 if listener.port == 0 or listener.port + len(self.upstream_nodes.ids) - 1 > _PORT_MAX:
                     return f"{key}: {listener.name} has no port for each of upstream.node.ids"
+        return ""
+
+    def _open_problem(self, asks: Callable[[str], bool]) -> str:
+        """Whoever reaches a listener has the rights of the replicas' user there, so it is to ask who that is."""
+        for listener in self.upstream_listeners if self.upstream_knows_us else ():
+            if not asks(listener.name) and not is_loopback(listener.host):
+                return (
+                    f"listener {listener.name} asks nobody who he is, and all of its clients would have the rights of "
+                    "the user that upstream.sasl.jaas.config or upstream.ssl.keystore.location names: give it SASL or "
+                    "ssl.client.auth=required, or let it listen on loopback only"
+                )
         return ""
 
     def _id_problem(self) -> str:

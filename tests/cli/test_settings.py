@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from muster_coordinator.controller.image import PEER_LISTENER, UPSTREAM_LISTENER
 from muster_coordinator.links.peer_auth import Method
-from muster_coordinator.node_settings import api_settings, node_settings
+from muster_coordinator.node_settings import api_settings, node_settings, upstream_tls
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.sasl_settings import of_listener
 from muster_coordinator.security.limits import ROLES_GIVEN_MAX
@@ -552,6 +552,91 @@ def test_a_kafka_beside_it_has_a_port_for_each_broker_and_listener() -> None:
 def test_settings_of_a_kafka_beside_it_that_do_not_go_together(changed: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         settings_of(MINIMAL | BESIDE | changed)
+
+
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="muster" password="canary";'
+PLAIN = SCRAM.replace("scram.Scram", "plain.Plain")
+KNOWN = {
+    "upstream.security.protocol": "SASL_SSL",
+    "upstream.sasl.mechanism": "SCRAM-SHA-512",
+    "upstream.sasl.jaas.config": SCRAM,
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,INSIDE:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+}
+
+
+def test_who_replicas_are_at_a_kafka_is_shown_nowhere() -> None:
+    found = settings_of(MINIMAL | BESIDE | KNOWN)
+    login = found.upstream_login
+    assert login is not None
+    assert (login.mechanism, login.user, login.password) == ("SCRAM-SHA-512", "muster", "canary")
+    assert "canary" not in repr(found)
+    assert "upstream.sasl.jaas.config" not in found.texts
+    tls = upstream_tls(found)
+    assert tls is not None
+    assert tls.paths() == ()
+    assert upstream_tls(settings_of(MINIMAL | BESIDE)) is None
+    files = {"upstream.ssl.truststore.location": "/ca.pem", "upstream.ssl.keystore.location": "/k.pem"}
+    tls = upstream_tls(settings_of(MINIMAL | BESIDE | KNOWN | files | {"upstream.ssl.key.password": "canary"}))
+    assert tls is not None
+    assert (tls.paths(), tls.key_password) == ((Path("/ca.pem"), Path("/k.pem")), "canary")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"upstream.security.protocol": "TLS"}, "not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"upstream.sasl.mechanism": "GSSAPI"}, "not one of"),
+        ({"upstream.sasl.mechanism": ""}, r"upstream\.sasl\.mechanism belongs to"),
+        ({"upstream.sasl.jaas.config": ""}, r"upstream\.sasl\.jaas\.config belongs to"),
+        ({"upstream.sasl.jaas.config": "x"}, r"upstream\.sasl\.jaas\.config: not a login module"),
+        ({"upstream.sasl.jaas.config": "Other required;"}, "the login module is neither"),
+        ({"upstream.sasl.jaas.config": SCRAM.replace("username", "name")}, "username and password are needed"),
+        ({"upstream.sasl.jaas.config": PLAIN}, "has the login module of another mechanism"),
+        ({"upstream.sasl.mechanism": "PLAIN"}, "has the login module of another mechanism"),
+        (
+            {
+                "upstream.sasl.mechanism": "PLAIN",
+                "upstream.sasl.jaas.config": PLAIN,
+                "upstream.security.protocol": "SASL_PLAINTEXT",
+            },
+            "shows the password",
+        ),
+        ({"upstream.security.protocol": "SSL"}, r"upstream\.sasl\.mechanism belongs to"),
+        (
+            {"upstream.security.protocol": "SASL_PLAINTEXT", "upstream.ssl.truststore.location": "/ca.pem"},
+            r"upstream\.ssl\.\* need",
+        ),
+        ({"listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT"}, "listener PLAINTEXT asks nobody who he is"),
+        (
+            {
+                "listener.security.protocol.map": "",
+                "upstream.security.protocol": "SSL",
+                "upstream.sasl.mechanism": "",
+                "upstream.sasl.jaas.config": "",
+                "upstream.ssl.keystore.location": "/k.pem",
+                "sasl.enabled.mechanisms": "",
+            },
+            "asks nobody who he is",
+        ),
+    ],
+)
+def test_logins_at_a_kafka_that_cannot_be(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as refused:
+        settings_of(MINIMAL | BESIDE | KNOWN | changed)
+    assert "canary" not in str(refused.value)
+
+
+def test_a_listener_on_loopback_may_ask_nobody() -> None:
+    open_one = {
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "advertised.listeners": "",
+        "upstream.listeners": "PLAINTEXT://127.0.0.1:19092",
+        "upstream.advertised.listeners": "",
+        "listener.security.protocol.map": "",
+        "sasl.enabled.mechanisms": "",
+    }
+    assert settings_of(MINIMAL | BESIDE | KNOWN | open_one).upstream_knows_us
 
 
 def test_the_last_port_may_be_the_last_there_is() -> None:

@@ -21,9 +21,14 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
+from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from muster_coordinator.upstream.limits import LOOK_MS
 
+from tests.certificates import Authority
 from tests.clients.conftest import CLIENTS
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
@@ -39,6 +44,7 @@ BASE = 1_000_000
 class World(NamedTuple):
     kafka: KafkaBroker
     cluster: MusterCluster
+    truststore: Path
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
@@ -71,10 +77,22 @@ class World(NamedTuple):
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("beside")
-    with KafkaBroker(folder / "kafka") as kafka:
+    keystore, truststore = folder / "kafka.pem", folder / "ca.pem"
+    authority = Authority()
+    issued = authority.issue("kafka")
+    keystore.write_text(issued.key_pem() + issued.pem)
+    truststore.write_text(authority.pem)
+    closed = {
+        "listener.name.closed.ssl.keystore.type": "PEM",
+        "listener.name.closed.ssl.keystore.location": str(keystore),
+        "listener.name.closed.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.closed.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_muster="canary";',
+        "listener.name.closed.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+    }
+    with KafkaBroker(folder / "kafka", closed, {"CLOSED": "SASL_SSL"}) as kafka:
         settings = {"topics.mode": "kafka", "upstream.bootstrap.servers": kafka.bootstrap}
         with MusterCluster(folder / "muster", partitions=8, settings=settings) as cluster:
-            made = World(kafka, cluster)
+            made = World(kafka, cluster, truststore)
             wait_until("the upstream is reached", lambda: _offered(cluster), PATIENCE_S)
             yield made
 
@@ -298,3 +316,60 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     consumer.close()
     events = [world.cluster.metrics(replica) for replica in range(world.cluster.replicas)]
     assert all('muster_events_total{event="upstream not reached"}' in text for text in events)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_kafka_that_wants_tls_and_a_login(world: World, tmp_path: Path, mechanism: str) -> None:
+    if mechanism != "PLAIN":
+        _make_user(world, "muster", b"canary")
+    topic = world.create(f"closed-{mechanism.lower()}", 1)
+    world.fill(topic, 1, 3)
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    settings = {
+        "topics.mode": "kafka",
+        "upstream.bootstrap.servers": f"localhost:{world.kafka.ports['CLOSED']}",
+        "upstream.security.protocol": "SASL_SSL",
+        "upstream.ssl.truststore.location": str(world.truststore),
+        "upstream.sasl.mechanism": mechanism,
+        "upstream.sasl.jaas.config": f'{module} required username="muster" password="canary";',
+    }
+    with MusterCluster(tmp_path / "right", replicas=1, partitions=4, settings=settings) as cluster:
+        wait_until("the upstream is reached", lambda: _offered(cluster), PATIENCE_S)
+        made = world._replace(cluster=cluster)
+        made.fill(topic, 1, 2)
+        assert _read(cluster, topic, 5) == [b"0", b"1", b"2", b"0", b"1"]
+    wrong = {**settings, "upstream.sasl.jaas.config": f'{module} required username="muster" password="no canary";'}
+    with MusterCluster(tmp_path / "wrong", replicas=1, partitions=4, settings=wrong) as cluster:
+        said = "refuses the user muster"
+        log = cluster.folder / "replica-0" / "server.log"
+        wait_until(said, lambda: said in log.read_text(), PATIENCE_S)
+        assert not _offered(cluster)
+
+
+def _make_user(world: World, user: str, password: bytes) -> None:
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap, "log_level": 0})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = UserScramCredentialUpsertion(user, info, password=password)
+    admin.alter_user_scram_credentials([wanted])[user].result(PATIENCE_S)
+
+
+def _read(cluster: MusterCluster, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest",
+            "enable.auto.commit": False, "log_level": 0,
+        }
+    )  # fmt: skip
+    consumer.subscribe([topic])
+    read: list[bytes | None] = []
+
+    def enough() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            read.append(message.value())
+        return len(read) >= count
+
+    wait_until(f"{count} records", enough, PATIENCE_S, every=0)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return read

@@ -5,7 +5,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from muster_coordinator.runtime.redis_tls import context_of
+from muster_coordinator.runtime.client_context import context_of
 
 from tests.certificates import Authority
 

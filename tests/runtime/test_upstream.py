@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_UNREACHED, Event
+from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.upstream import Upstream
+from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.brokers import Broker
 from muster_coordinator.wire.versions import VERSIONS, Api
@@ -73,6 +75,7 @@ class World:
         self.upstream = Upstream(
             asyncio.get_running_loop(),
             bootstrap,
+            UpstreamDialler(asyncio.get_running_loop(), Handshakes(asyncio.get_running_loop()), None, None),
             lambda what, _details, _error: self.notices.append(what),
             self.events.append,
         )

@@ -7,8 +7,8 @@ from kio.serial import entity_reader
 from muster_coordinator.errors import WireError
 from muster_coordinator.upstream.apis import Offered
 from muster_coordinator.upstream.brokers import Broker
+from muster_coordinator.upstream.frames import CLIENT_ID
 from muster_coordinator.upstream.looks import (
-    CLIENT_ID,
     ask_brokers,
     ask_versions,
     metadata_version,

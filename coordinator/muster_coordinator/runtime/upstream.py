@@ -12,10 +12,14 @@ import contextlib
 import math
 import struct
 from collections.abc import Callable, Mapping
+from typing import cast
+
+from typing_extensions import override
 
 from muster_coordinator.errors import WireError, ends_process
 from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_UNREACHED, Event, Tell
 from muster_coordinator.ports import Notice
+from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.setting_values import format_address
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.apis import Offered, advertised, common
@@ -38,9 +42,15 @@ class Upstream:
     """`upstream.view.UpstreamView`, and the `Brokers` of all passages. Call `start`, later `close`."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, bootstrap: tuple[Address, ...], notice: Notice, tell: Tell
+        self,
+        loop: asyncio.AbstractEventLoop,
+        bootstrap: tuple[Address, ...],
+        dialler: UpstreamDialler,
+        notice: Notice,
+        tell: Tell,
     ) -> None:
         self._loop = loop
+        self._dialler = dialler
         self._bootstrap = bootstrap
         self._notice = notice
         self._tell = tell
@@ -96,10 +106,10 @@ class Upstream:
         problem = OSError("none is known")
         for address in choice:
             try:
-                await self._loop.create_connection(made, *address)
+                await self._dialler.connect(address, made)
                 return
-            except OSError as error:
-                problem = error
+            except (OSError, WireError) as error:
+                problem = error if isinstance(error, OSError) else ConnectionError(str(error))
                 self._sooner.set()
         raise problem
 
@@ -164,7 +174,7 @@ class Upstream:
         try:
             async with asyncio.timeout(limits.LOOK_TIMEOUT_MS / 1_000):
                 seen = await self._ask(address)
-        except (OSError, TimeoutError, EOFError, WireError) as error:
+        except (OSError, TimeoutError, WireError) as error:
             return f"{format_address(*address)}: {str(error) or type(error).__name__}"
         self._versions[address] = seen.versions
         if seen.remembered is not None:
@@ -200,14 +210,13 @@ class Upstream:
             self._offered = advertised(every)
 
     async def _ask(self, address: Address) -> Seen:
-        reader, writer = await asyncio.open_connection(*address)
+        frames = _Frames(self._loop)
+        await self._dialler.connect(address, lambda: frames)
         try:
-            writer.write(ask_versions(1))
-            versions = read_versions(await _frame(reader))
+            versions = read_versions(await frames.ask(ask_versions(1)))
             version = metadata_version(versions)
             topics = self._loop.time() >= self._topics_due_s
-            writer.write(ask_brokers(version, 2, topics=topics))
-            frame = await _frame(reader)
+            frame = await frames.ask(ask_brokers(version, 2, topics=topics))
             brokers = read_brokers(version, frame)
             if not topics:
                 return Seen(versions, brokers, None)
@@ -216,12 +225,49 @@ class Upstream:
             kept = len(frame) <= limits.TOPICS_BYTES_MAX
             return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None)
         finally:
-            writer.transport.abort()
+            frames.close()
 
 
-async def _frame(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readexactly(_SIZE.size)
-    size: int = _SIZE.unpack(head)[0]
-    if not 0 < size <= limits.LOOK_ANSWER_BYTES_MAX:
-        raise WireError(f"an answer of {size} bytes")
-    return head + await reader.readexactly(size)
+class _Frames(asyncio.Protocol):
+    """A connection on which one request is asked after the other."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._data = bytearray()
+        self._answer: asyncio.Future[bytes] | None = None
+
+    async def ask(self, request: bytes) -> bytes:
+        """The whole answer. Raises `ConnectionError` and `WireError`."""
+        if self._transport is None:
+            raise ConnectionError("it has closed the connection")
+        self._answer = self._loop.create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if self._answer is None or self._answer.done() or len(self._data) < _SIZE.size:
+            return
+        size: int = _SIZE.unpack_from(self._data)[0]
+        if not 0 < size <= limits.LOOK_ANSWER_BYTES_MAX:
+            self._answer.set_exception(WireError(f"an answer of {size} bytes"))
+        elif len(self._data) >= _SIZE.size + size:
+            frame = bytes(self._data[: _SIZE.size + size])
+            del self._data[: _SIZE.size + size]
+            self._answer.set_result(frame)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(ConnectionError(f"it has closed the connection: {exc or 'without a word'}"))

@@ -34,6 +34,10 @@ LOOK_AGAIN_MS = 500
 """After a look that found nobody."""
 LOOK_TIMEOUT_MS = 5_000
 """One broker's answers to a look; then the next one is asked."""
+LOGIN_TOLD_CHARS_MAX = 200
+"""Of what a broker says when it refuses a login."""
+LOGIN_ANSWER_BYTES_MAX = 64 * KIB
+"""One of its answers until then."""
 UNSEEN_LOOKS_MAX = 10
 """Brokers that a look asks for the first time, besides the one that it asks."""
 LOOK_ANSWER_BYTES_MAX = 16 * MIB

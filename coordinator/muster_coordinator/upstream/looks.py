@@ -6,26 +6,16 @@ answers, and Metadata of no topic, or of all. What this does not do: connect, or
 (`runtime.upstream`).
 """
 
-import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.upstream.apis import Offered, versions_of
-from muster_coordinator.upstream.brokers import Broker, body_of, readdressed
+from muster_coordinator.upstream.brokers import Broker, readdressed
+from muster_coordinator.upstream.frames import framed, read_answer
 from muster_coordinator.upstream.remembered import Remembered
-from muster_coordinator.wire.codecs import BAD_BYTES
-from muster_coordinator.wire.heap_budget import Frame
-from muster_coordinator.wire.reader import reader
-from muster_coordinator.wire.schema import Value
-from muster_coordinator.wire.versions import VERSIONS, Api, is_flexible
-from muster_coordinator.wire.writer import writer
+from muster_coordinator.wire.versions import VERSIONS, Api
 
-CLIENT_ID = b"muster"
-_HEAD = struct.Struct(">hhih")
-_SIZE = struct.Struct(">i")
-HEAP_FACTOR = 83
-"""Heap bytes that a byte of a frame can become (`wire.heap_budget`)."""
 _PREFERRED = 12
 """Of Metadata: with topic ids, and from then on nothing is new that is used."""
 
@@ -41,12 +31,12 @@ class Seen(NamedTuple):
 
 def ask_versions(correlation: int) -> bytes:
     """The request for what a broker speaks."""
-    return _framed(Api.API_VERSIONS, 0, correlation, {})
+    return framed(Api.API_VERSIONS, 0, correlation, {})
 
 
 def read_versions(frame: bytes) -> dict[int, Offered]:
     """Of its answer. Raises `WireError`."""
-    answer = _read(Api.API_VERSIONS, 0, frame)
+    answer = read_answer(Api.API_VERSIONS, 0, frame)
     if answer.error_code:
         raise WireError(f"ApiVersions is answered with error {answer.error_code}")
     return versions_of((row.api_key, row.min_version, row.max_version) for row in answer.api_keys)
@@ -72,29 +62,9 @@ def ask_brokers(version: int, correlation: int, *, topics: bool = False) -> byte
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    return _framed(Api.METADATA, version, correlation, asked)
+    return framed(Api.METADATA, version, correlation, asked)
 
 
 def read_brokers(version: int, frame: bytes) -> tuple[Broker, ...]:
     """Of its answer; topics in it are not looked at. Raises `WireError`."""
     return readdressed(Api.METADATA, version, frame, lambda _: None, ()).brokers
-
-
-def _framed(api: int, version: int, correlation: int, request: Mapping[str, Value]) -> bytes:
-    out = bytearray(_SIZE.size)
-    out += _HEAD.pack(api, version, correlation, len(CLIENT_ID))
-    out += CLIENT_ID
-    if is_flexible(api, version):
-        out.append(0)
-    writer(api, version, "request")(out, request)
-    _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
-    return bytes(out)
-
-
-def _read(api: int, version: int, frame: bytes) -> Value:
-    reading = Frame(frame, len(frame), heap=HEAP_FACTOR * len(frame))
-    try:
-        start = body_of(api, version, reading)
-    except BAD_BYTES as error:
-        raise WireError(f"an answer ends early: {error}") from error
-    return reader(api, version, "response")(reading, start)
