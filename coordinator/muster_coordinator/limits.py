@@ -63,3 +63,9 @@ PRODUCER_BATCHES_KEPT = 5
 DRAIN_TRANSFERS_AT_ONCE = 4
 
 assert GROUP_STORED_BYTES_MAX < OFFSETS_BATCH_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
+SEQUENCE_BITS_DEFAULT = 10
+SEQUENCE_BITS_MIN = 1
+SEQUENCE_BITS_MAX = 20
+"""Bits of an offset that are an id's sequence. With 20, offsets reach to the year 2248; with 10, entries of a whole
+second that come in one millisecond take that second."""
+assert SEQUENCE_BITS_MIN <= SEQUENCE_BITS_DEFAULT <= SEQUENCE_BITS_MAX

@@ -193,6 +193,7 @@ def api_settings(settings: Settings) -> ApiSettings:
         topics_mode=TopicsMode(settings.topics_mode),
         redis=settings.redis_url != "",
         coordinator_base=settings.upstream_coordinator_base if settings.upstream_servers else 0,
+        redis_prefix=settings.redis_prefix,
         num_partitions=settings.num_partitions,
         followers_serve=settings.replica_selector != "",
         fetch_session_slots=settings.fetch_session_slots,

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT, SEQUENCE_BITS_MAX, SEQUENCE_BITS_MIN
 from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, EntryId, Offsets
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
-from muster_coordinator.redis_streams.limits import SEQUENCE_BITS_DEFAULT, SEQUENCE_BITS_MAX, SEQUENCE_BITS_MIN
 
 U64 = st.integers(0, 2**64 - 1)
 OFFSET = st.integers(0, OFFSET_MAX)

@@ -19,6 +19,7 @@ from muster_coordinator.api.configs import BROKER, GROUP, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services, configs_error
+from muster_coordinator.api.stream_configs import kept
 from muster_coordinator.api.topic_values import values_of
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.broker_configs import BROKER_CONFIGS, broker_config_error
@@ -28,7 +29,6 @@ from muster_coordinator.controller.limits import BROKER_ID_MAX
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.topics.stores import STORE_CONFIG
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -254,12 +254,7 @@ def _judged(overrides: dict[str, str], topic: Topic, image: ClusterImage, servic
     server = values_of(services.settings.topic_values)
     may_compact = image.feature_level >= MEMBERS_LEVEL
     error = validate_all(overrides, voters=voters, may_compact=may_compact, server=server)
-    named = dict(topic.configs).get(STORE_CONFIG)
-    if named is not None:
-        overrides.setdefault(STORE_CONFIG, named)  # it stays, also where a client removes it with all others
-    if overrides.get(STORE_CONFIG) != named:
-        error = f"{STORE_CONFIG}: a topic stays where it was made"
-    error = error or configs_error(services.store_of(topic), overrides)
+    error = error or kept(topic, overrides) or configs_error(services.store_of(topic), overrides)
     if error is not None:
         raise ApiError(Code.INVALID_CONFIG, error)
     return tuple(sorted(overrides.items()))

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import placed_replicas
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.create_topics import fresh_topic_id, judge_level
+from muster_coordinator.api.create_topics import fresh_topic_id
 from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services
+from muster_coordinator.api.stream_configs import judge_level
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import ClusterImage

@@ -30,6 +30,7 @@ from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services
+from muster_coordinator.api.stream_configs import may_have_more
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddPartitions
 from muster_coordinator.controller.image import ClusterImage, Topic
@@ -146,6 +147,9 @@ class CreatePartitions:
             raise ApiError(
                 Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions; {one.count} is not an increase"
             )
+        if not may_have_more(topic):
+            why = f"topic {topic.name} is one stream: its redis.stream has no {{partition}}"
+            raise ApiError(Code.INVALID_PARTITIONS, why)
         if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
         too_many = place.too_many(one.count - have, image)

@@ -24,6 +24,7 @@ from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services, configs_error
+from muster_coordinator.api.stream_configs import judge_level, judge_streams
 from muster_coordinator.api.topic_entries import CreatedEntries
 from muster_coordinator.api.topic_values import values_of
 from muster_coordinator.context import RequestContext
@@ -31,6 +32,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID, MEMBERS_LEVEL, ClusterImage
 from muster_coordinator.controller.moves import VOTER_COUNTS
 from muster_coordinator.controller.placement import default_factor
+from muster_coordinator.controller.stream_names import STREAM_CONFIG
 from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
@@ -158,7 +160,7 @@ class CreateTopics:
             raise ApiError(Code.POLICY_VIOLATION, f"topics.mode is {store.name}: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
         factor = self._factor(topic, image)
-        configs = self._judge_configs(topic, factor, image)
+        configs = self._judge_configs(topic, factor, image, validate_only=asked.request.validate_only)
         _judge_assignments(topic)
         _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
@@ -198,7 +200,9 @@ class CreateTopics:
         asked: int = topic.num_partitions
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
-    def _judge_configs(self, topic: Value, factor: int, image: ClusterImage) -> tuple[tuple[str, str], ...]:
+    def _judge_configs(
+        self, topic: Value, factor: int, image: ClusterImage, *, validate_only: bool
+    ) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
             if config.value is None:
@@ -212,7 +216,11 @@ class CreateTopics:
         if error is not None:
             raise ApiError(Code.INVALID_CONFIG, error)
         if store is REDIS:
-            judge_level(image)
+            judge_level(image, overrides)
+            pattern = overrides.get(STREAM_CONFIG)
+            if pattern is not None:
+                partitions = self._partitions(topic)
+                judge_streams(self._services, image, topic.name, partitions, pattern, validate_only=validate_only)
             overrides[STORE_CONFIG] = store.name
         return tuple(sorted(overrides.items()))
 
@@ -253,13 +261,6 @@ def _judge_name(name: str, image: ClusterImage, place: PlaceForTopics) -> None:
     other = place.colliding(name, image)
     if other is not None:
         raise ApiError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
-
-
-def judge_level(image: ClusterImage) -> None:
-    """Raises ApiError where some replica may not know of topics in Redis: it would serve one from its segments."""
-    if image.feature_level < MEMBERS_LEVEL:
-        why = "topics can be in Redis once all replicas run release 0.2.0 and the feature level is 3"
-        raise ApiError(Code.POLICY_VIOLATION, why)
 
 
 def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:

@@ -19,7 +19,7 @@ from muster_coordinator.api.topic_values import ServerValues
 from muster_coordinator.api.transaction_verifier import TransactionVerifier
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import Topic
-from muster_coordinator.controller.topic_configs import items
+from muster_coordinator.controller.topic_configs import OF_REDIS, items
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.topics.stores import EMBEDDED, KAFKA, NONE, REDIS, STORE_CONFIG, Capability, TopicStore
@@ -50,6 +50,9 @@ def configs_error(store: TopicStore, overrides: Mapping[str, str]) -> str | None
     """Why a topic of this store cannot have these overrides, each of which is valid by itself; or None."""
     if "compact" in items(overrides, "cleanup.policy") and not store.can(Capability.COMPACTION):
         return f"cleanup.policy: topics in the store {store.name} cannot be compacted"
+    of_redis = sorted(OF_REDIS & overrides.keys())
+    if of_redis and store is not REDIS:
+        return f"{of_redis[0]}: only topics in the store {REDIS.name} have it"
     return None
 
 
@@ -60,6 +63,8 @@ class ApiSettings:
     topics_mode: TopicsMode
     redis: bool
     """Whether the configuration names a Redis, so that a topic may be there."""
+    redis_prefix: str
+    """Of the keys that are ours there."""
     num_partitions: int
     """Partitions of a topic whose creator leaves the number to us."""
     replication_factor: int

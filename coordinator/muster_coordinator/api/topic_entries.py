@@ -21,7 +21,7 @@ class CreatedEntries:
         return made
 
     def _make(self, overrides: dict[str, str], replicas: int, image: ClusterImage) -> list[Value]:
-        server = in_force(self._server, image, replicas)
+        server = in_force(self._server, image, replicas, overrides)
         entries = []
         for definition in shown(overrides):
             first = sources(definition, overrides, server)[0]

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from muster_coordinator.controller.image import MEMBERS_LEVEL, ClusterImage, Topic
-from muster_coordinator.controller.topic_configs import CONFIGS, ConfigDef
+from muster_coordinator.controller.stream_names import STREAM_CONFIG
+from muster_coordinator.controller.topic_configs import CONFIGS, MAPPED_DEFAULTS, ConfigDef
 
 SOURCE_TOPIC, SOURCE_DYNAMIC, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
 """ConfigSource of DescribeConfigs."""
@@ -63,9 +64,13 @@ def sources(definition: ConfigDef, overrides: Mapping[str, str], server: ServerV
     return found
 
 
-def in_force(server: ServerValues, image: ClusterImage, replicas: int) -> ServerValues:
-    """The server's values for topics with so many replicas: a batch is acknowledged by a majority, whatever less is
-    asked for, and nothing is compacted by default before all replicas know it."""
+def in_force(server: ServerValues, image: ClusterImage, replicas: int, overrides: Mapping[str, str]) -> ServerValues:
+    """The server's values for topics with so many replicas and these overrides: a batch is acknowledged by a majority,
+    whatever less is asked for, nothing is compacted by default before all replicas know it, and of somebody else's
+    stream nothing is removed that the topic itself does not say."""
+    if STREAM_CONFIG in overrides:
+        mapped = {name: ServerValue(value, name, in_file=False) for name, value in MAPPED_DEFAULTS.items()}
+        server = {**server, **mapped}
     majority = ServerValue(str(replicas // 2 + 1), _MIN_INSYNC, in_file=False)
     asked = server.get(_MIN_INSYNC, majority)
     found = {**server, _MIN_INSYNC: majority if int(asked.value) <= int(majority.value) else asked}
@@ -79,8 +84,8 @@ def of_topic(
 ) -> tuple[Mapping[str, str], ServerValues]:
     """(the topic's own values, the server's). The configs that an internal topic was made with are not looked at where
     the settings say otherwise."""
-    values = in_force(server, image, len(topic.partitions[0].voters) if topic.partitions else 1)
     overrides = dict(topic.configs)
+    values = in_force(server, image, len(topic.partitions[0].voters) if topic.partitions else 1, overrides)
     for name, known in internal.get(topic.name, {}).items():
         fits = known
         if name == _POLICY and image.feature_level < MEMBERS_LEVEL:

@@ -16,6 +16,8 @@ from muster_coordinator.security.scram import ScramCredential
 
 MEMBERS_LEVEL = 3
 """Feature level from which replicas are replaced (ADR 38), and the image has bindings and members."""
+STREAM_CONFIGS_LEVEL = 4
+"""Feature level from which topics have the configs `redis.*` (ADR 95), and no two of them one stream."""
 EMPTY_ID = bytes(16)
 EVERY_BROKER = BrokerId(-1)
 """Settings of brokers that hold where one has none of its own."""

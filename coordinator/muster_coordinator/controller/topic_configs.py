@@ -12,7 +12,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from muster_coordinator.controller import limits
-from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT, MIB
+from muster_coordinator.controller.stream_names import STREAM_CONFIG, pattern_error
+from muster_coordinator.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_BYTES_MAX_DEFAULT,
+    MIB,
+    SEQUENCE_BITS_DEFAULT,
+    SEQUENCE_BITS_MAX,
+    SEQUENCE_BITS_MIN,
+)
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -108,6 +116,12 @@ def _remote(value: str) -> str | None:
 
 def _gzip_level(value: str) -> str | None:
     return _int(-1, 9)(value) or ("must be between 1 and 9, or -1" if int(value) == 0 else None)
+
+
+def _value_field(value: str) -> str | None:
+    if not 1 <= len(value.encode()) <= limits.VALUE_FIELD_BYTES_MAX:
+        return f"the name of a field has 1 to {limits.VALUE_FIELD_BYTES_MAX} bytes"
+    return None if value.isprintable() else "the name of a field has no control characters"
 
 
 _KEPT, _ACTS = False, True
@@ -220,20 +234,39 @@ assert len(CONFIGS) == 33
 assert list(CONFIGS) == sorted(CONFIGS)
 
 
+STREAM = ConfigDef(
+    STREAM_CONFIG, _STRING, "", pattern_error,
+    "The Redis Stream of each partition, of {topic} and {partition}: one that is there already, and stays.", _ACTS,
+)  # fmt: skip
+SEQUENCE_BITS = ConfigDef(
+    "redis.sequence.bits", _INT, str(SEQUENCE_BITS_DEFAULT), _int(SEQUENCE_BITS_MIN, SEQUENCE_BITS_MAX),
+    "Bits of an offset that are the sequence of an entry's id.", _ACTS,
+)  # fmt: skip
+VALUE_FIELD = ConfigDef(
+    "redis.value.field", _STRING, "", _value_field,
+    "The field that is a record's value, of entries that others have written; without it they are JSON.", _ACTS,
+)  # fmt: skip
 STORE = ConfigDef(
     "topic.store", _STRING, "embedded", _one_of("embedded", "redis"), "Where the topic's records are.", _ACTS
 )
-"""Our own: only topics that have it show it, so that tools find Kafka's configs elsewhere. It is never changed."""
+OWN: dict[str, ConfigDef] = {one.name: one for one in (SEQUENCE_BITS, STREAM, VALUE_FIELD, STORE)}
+"""Our own: only topics that have one show it, so that tools find Kafka's configs elsewhere. A topic has what it was
+made with for good, since what was read at an offset must be read there again."""
+OF_REDIS = frozenset(OWN) - {STORE.name}
+"""Those that only topics in Redis have."""
+MAPPED_DEFAULTS: Mapping[str, str] = MappingProxyType({"retention.bytes": "-1", "retention.ms": "-1"})
+"""What a topic with `redis.stream` has that does not say otherwise itself, whatever the server's file says: nobody has
+asked Muster to remove entries of somebody else's stream."""
 
 
 def shown(overrides: Mapping[str, str]) -> tuple[ConfigDef, ...]:
     """The configs that tools are shown of a topic with these overrides."""
-    return (*CONFIGS.values(), STORE) if STORE.name in overrides else tuple(CONFIGS.values())
+    return (*CONFIGS.values(), *(definition for name, definition in OWN.items() if name in overrides))
 
 
 def validate(name: str, value: str) -> str | None:
     """Why `value` is not valid as the override `name` (error 40), or None."""
-    definition = STORE if name == STORE.name else CONFIGS.get(name)
+    definition = CONFIGS.get(name) or OWN.get(name)
     if definition is None:
         return f"unknown topic config {name}"
     if len(value) > limits.CONFIG_VALUE_CHARS_MAX:

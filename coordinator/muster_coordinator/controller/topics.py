@@ -2,7 +2,8 @@
 
 Invariant: ids of topics and numbers of Raft groups are never given twice, or records of a deleted topic could appear in
 its successor (trap T2). Where partitions are placed is the proposer's choice (`placement`); each named broker is judged
-here. What this does not do: validate values of configs, which the APIs do before they propose (`topic_configs`).
+here, and that no two topics are one stream (ADR 95). What this does not do: validate values of other configs, which
+the APIs do before they propose (`topic_configs`).
 """
 
 from dataclasses import replace
@@ -20,6 +21,7 @@ from muster_coordinator.controller.commands import (
 )
 from muster_coordinator.controller.image import (
     EMPTY_ID,
+    STREAM_CONFIGS_LEVEL,
     TRANSACTIONS_TOPIC,
     ClusterImage,
     Partition,
@@ -30,6 +32,7 @@ from muster_coordinator.controller.limits import UUID_BYTES
 from muster_coordinator.controller.misfit import MisfitError, require, with_, without
 from muster_coordinator.controller.moves import cancel_move, complete_move, move_partition, require_replicas
 from muster_coordinator.controller.replication import after_cancelled_move, after_move
+from muster_coordinator.controller.stream_names import STREAM_CONFIG, StreamNames, with_same_stream
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo
@@ -67,6 +70,8 @@ def create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterIm
     unused = topic_id not in cluster.names_by_id and topic_id not in cluster.deleted_topic_ids
     require(unused, Code.INVALID_REQUEST, "this topic id is in use, or was in use before")
     _require_room(cluster, count)
+    if cluster.feature_level >= STREAM_CONFIGS_LEVEL:
+        _require_own_streams(cluster, command)
     topic = Topic(
         name=name,
         topic_id=topic_id,
@@ -81,6 +86,19 @@ def create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterIm
         next_group=GroupNo(cluster.next_group + count),
     )
     return created, CommandResult(Code.NONE, "", count)
+
+
+def _require_own_streams(cluster: ClusterImage, command: CreateTopic) -> None:
+    """Two brokers may have proposed topics of one stream: the log decides which of them is made."""
+    pattern = dict(command.configs).get(STREAM_CONFIG)
+    if pattern is None:
+        return
+    try:
+        names = StreamNames.parse(pattern, command.name)
+    except ValueError as error:
+        raise MisfitError(Code.INVALID_CONFIG, f"{STREAM_CONFIG}: {error}") from error
+    other = with_same_stream(names, cluster.topics.values())
+    require(other is None, Code.INVALID_CONFIG, f"{STREAM_CONFIG}: topic {other} has one of these streams")
 
 
 def create_transaction_log(cluster: ClusterImage, command: CreateTransactionLog) -> tuple[ClusterImage, CommandResult]:

@@ -1,11 +1,11 @@
 -- Take a partition's stream for a topic's incarnation and its owner's epoch.
 --
 -- KEYS: the stream; the hash beside it. ARGV: the cluster's id; the incarnation, which is greater for a topic that was
---   made later under the same name; the owner's epoch.
+--   made later under the same name; the owner's epoch; 'keep' if the stream is somebody else's.
 -- Returns {word, detail}: OK; FENCED with the owner's epoch; CLUSTER with the id of the cluster that has it; TYPE.
 --
 -- A stream without a hash was written by somebody else, or Redis has lost its memory: it is taken as it is. One of an
--- earlier topic of this name is removed, with what is known of its producers.
+-- earlier topic of this name is removed, if it is not to be kept, with what is known of its producers.
 local stream, state = KEYS[1], KEYS[2]
 local incarnation, epoch = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -24,7 +24,9 @@ if claimed > incarnation or (claimed == incarnation and owner and tonumber(owner
 end
 if cluster and claimed < incarnation then
   redis.call('DEL', state)
-  redis.call('UNLINK', stream)
+  if ARGV[4] ~= 'keep' then
+    redis.call('UNLINK', stream)
+  end
 end
 redis.call('HSET', state, 'cluster', ARGV[1], 'incarnation', ARGV[2], 'epoch', ARGV[3])
 return {'OK', ''}

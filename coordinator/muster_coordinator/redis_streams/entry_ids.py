@@ -8,8 +8,8 @@ offset. An id by somebody else beyond the bits is an error that names the entry 
 
 from typing import NamedTuple
 
+from muster_coordinator.limits import SEQUENCE_BITS_MAX, SEQUENCE_BITS_MIN
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
-from muster_coordinator.redis_streams.limits import SEQUENCE_BITS_MAX, SEQUENCE_BITS_MIN
 
 OFFSET_MAX = 2**63 - 1
 

@@ -2,11 +2,6 @@
 
 from muster_coordinator.limits import MIB
 
-SEQUENCE_BITS_DEFAULT = 10
-SEQUENCE_BITS_MIN = 1
-SEQUENCE_BITS_MAX = 20
-"""Bits of an offset that are an id's sequence. With 20, offsets reach to the year 2248; with 10, entries of a whole
-second that come in one millisecond take that second."""
 MILLISECONDS_MAX = 10**15 - 1
 """Of an id that is appended, beside what an offset holds: a number of Lua is exact up to 2^53. The year 33,658."""
 HEADERS_MAX = 3_000
@@ -24,7 +19,6 @@ BATCH_OUT_BYTES_MAX = MIB
 _LUA_ARGUMENTS_MAX = 8_000
 assert 2 * HEADERS_MAX + 16 < _LUA_ARGUMENTS_MAX
 assert ENTRY_BYTES_MAX <= BULK_BYTES_MAX
-assert SEQUENCE_BITS_MIN <= SEQUENCE_BITS_DEFAULT <= SEQUENCE_BITS_MAX
 READ_ENTRIES_MAX = 1_000
 READ_BYTES_MAX = 4 * MIB
 """Of one read: the server does nothing else meanwhile, and then the loop makes batches of it, some 20 ms of a thousand

@@ -25,10 +25,17 @@ class Claim(NamedTuple):
     """The number of the partition's Raft group: none is ever given twice, and a topic that is made anew has a greater
     one."""
     epoch: int
+    keep: bool = False
+    """The stream is somebody else's: what an earlier topic has left there is not removed."""
 
     def arguments(self) -> list[bytes]:
         """ARGV of `claim.lua`."""
-        return [self.cluster.encode(), b"%d" % self.incarnation, b"%d" % self.epoch]
+        return [self.cluster.encode(), b"%d" % self.incarnation, b"%d" % self.epoch, *kept(keep=self.keep)]
+
+
+def kept(*, keep: bool) -> list[bytes]:
+    """The last of ARGV of `claim.lua` and `forget.lua`."""
+    return [b"keep"] if keep else []
 
 
 class Seen(NamedTuple):
@@ -40,14 +47,16 @@ class Seen(NamedTuple):
     last: EntryId
     entries: Sequence[tuple[EntryId, Sequence[bytes]]]
 
-    def records(self, offsets: Offsets, stream: str) -> Iterator[tuple[int, StreamRecord]]:
-        """(offset, record) of each entry; EntryBeyondOffsets at one that has none."""
+    def records(
+        self, offsets: Offsets, stream: str, value_field: bytes | None = None
+    ) -> Iterator[tuple[int, StreamRecord]]:
+        """(offset, record) of each entry; EntryBeyondOffsets at one that has none. `value_field`: see `record_of`."""
         bits, sequence_max, milliseconds_max = offsets.bits, offsets.sequence_max, offsets.milliseconds_max
         for entry, fields in self.entries:
             milliseconds, sequence = entry
             if sequence > sequence_max or milliseconds > milliseconds_max:
                 offsets.offset_of(entry, stream)  # raises
-            yield milliseconds << bits | sequence, record_of(entry, fields)
+            yield milliseconds << bits | sequence, record_of(entry, fields, value_field)
 
 
 def read_arguments(incarnation: int, begin: bytes, entries_max: int, bytes_max: int) -> list[bytes]:

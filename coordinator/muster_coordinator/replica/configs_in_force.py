@@ -9,7 +9,8 @@ each question takes the topic and the feature level and reads nothing else. Pure
 from collections.abc import Mapping
 
 from muster_coordinator.controller.image import MEMBERS_LEVEL, OFFSETS_TOPIC, Topic
-from muster_coordinator.controller.topic_configs import DEFAULTS
+from muster_coordinator.controller.stream_names import STREAM_CONFIG
+from muster_coordinator.controller.topic_configs import DEFAULTS, MAPPED_DEFAULTS
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.replica.settings import NodeSettings
 
@@ -28,7 +29,9 @@ class ConfigsInForce:
 
     def of(self, topic: Topic, level: int) -> Mapping[str, str]:
         """Those that differ from Kafka's defaults: mostly none, so that a batch costs no parsing of them."""
-        return _known(self._unusual, level) | dict(topic.configs)
+        own = dict(topic.configs)
+        not_ours = MAPPED_DEFAULTS if STREAM_CONFIG in own else {}
+        return {**_known(self._unusual, level), **not_ours, **own}
 
     def roll(self, topic: Topic, level: int) -> tuple[int, int]:
         """(segment.bytes, segment.ms)."""

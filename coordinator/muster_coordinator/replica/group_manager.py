@@ -453,7 +453,7 @@ class GroupManager:
         loop, group, damaged = self._loop, machine.group, self.damage.report
         if dict(topic.configs).get(STORE_CONFIG) != REDIS.name:
             return TopicLog(loop, group, machine, lambda: self._configs(number), damaged)
-        place = StreamPlace(self.record.cluster_id, self._settings.redis_prefix, topic.name, index)
+        place = StreamPlace.of(self.record.cluster_id, self._settings.redis_prefix, topic, index)
         state, streams = machine.state, self._streams
 
         def configs() -> Mapping[str, str]:

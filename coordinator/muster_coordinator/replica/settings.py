@@ -12,7 +12,7 @@ from muster_coordinator.transactions.config import TransactionConfig
 REPLICATED_ROLLS_LEVEL = 2
 """Feature level from which the rule for the end of segments is in the partition's log (`SetRoll`) and in
 checkpoints."""
-FEATURE_LEVEL = 3
+FEATURE_LEVEL = 4
 """The highest feature level of this binary (decision 16); a new cluster begins with it."""
 
 

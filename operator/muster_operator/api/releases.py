@@ -35,7 +35,7 @@ _PARTS: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:[-+.][0-9A-Za-z
 FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = (
     (Release(0, 1, 0), 1),
     (Release(0, 2, 0), 3),
-    (Release(0, 3, 0), 3),
+    (Release(0, 3, 0), 4),
 )
 """(release, highest feature level that it and later releases know), ascending."""
 MEMBERS_LEVEL: Final = 3

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from muster_coordinator.cli.demo.stores import Progress
 from muster_coordinator.cli.group_view import PartitionLag
 from muster_coordinator.cli.output import Column, table
+from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
-from muster_coordinator.redis_streams.limits import SEQUENCE_BITS_DEFAULT
 
 OFFSETS = Offsets.of_bits(SEQUENCE_BITS_DEFAULT)
 

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from muster_coordinator.controller.image import Topic
+from muster_coordinator.controller.stream_names import names_of
+from muster_coordinator.controller.topic_configs import SEQUENCE_BITS, VALUE_FIELD
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
@@ -22,7 +25,7 @@ from muster_coordinator.redis_streams.append_script import Appended, AppendRefus
 from muster_coordinator.redis_streams.batches import batches
 from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, Offsets
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets, NotAppendable
-from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.redis_streams.keys import keys_beside, keys_of
 from muster_coordinator.redis_streams.owned import (
     LAST,
     ZERO,
@@ -30,6 +33,7 @@ from muster_coordinator.redis_streams.owned import (
     Seen,
     from_offset,
     from_time,
+    kept,
     read_arguments,
     seen,
 )
@@ -72,20 +76,29 @@ BATCH_OVERHEAD = 61
 CANNOT_READ = "a partition in Redis cannot be read"
 NOT_OURS = "a stream in Redis is not this cluster's"
 NOT_RETAINED = "Redis does not cut a stream to its retention"
-NOT_FORGOTTEN = "the stream of a deleted topic is still in Redis: remove it by hand"
+NOT_FORGOTTEN = "a key of a deleted topic is still in Redis: remove it by hand"
 
 
 class StreamPlace(NamedTuple):
-    """Which stream a partition is."""
+    """Which stream a partition is, and what its entries mean: for good, as the topic's configs that say it."""
 
     cluster: str
-    prefix: str
-    topic: str
-    partition: int
+    keys: tuple[str, str]
+    """The stream, and the hash beside it."""
+    offsets: Offsets
+    value_field: bytes | None = None
+    """Of entries that others have written: the field that is a record's value."""
+    keep: bool = False
+    """The stream has its name by `redis.stream`: it is somebody else's, and stays when the topic is deleted."""
 
-    @property
-    def keys(self) -> tuple[str, str]:
-        return keys_of(self.prefix, self.topic, self.partition)
+    @classmethod
+    def of(cls, cluster: str, prefix: str, topic: Topic, partition: int) -> "StreamPlace":
+        """Of a topic in Redis."""
+        configs, names = dict(topic.configs), names_of(topic)
+        keys = keys_of(prefix, topic.name, partition) if names is None else keys_beside(prefix, names.of(partition))
+        field = configs.get(VALUE_FIELD.name)
+        offsets = Offsets.of_bits(int(configs.get(SEQUENCE_BITS.name, SEQUENCE_BITS.default)))
+        return cls(cluster, keys, offsets, None if field is None else field.encode(), names is not None)
 
 
 class RedisLog(LogView):
@@ -112,7 +125,7 @@ class RedisLog(LogView):
         self._place = place
         self._server = server
         self._notice = notice
-        self._offsets = Offsets.of_bits(limits.SEQUENCE_BITS_DEFAULT)
+        self._offsets = place.offsets
         self._appends = Appends(loop, self._append, self._claim, self._owns)
         self._claiming: list[Callable[[Code], None]] = []
         self._last = ZERO
@@ -135,7 +148,7 @@ class RedisLog(LogView):
         """Claim the stream; those who ask meanwhile get the same answer."""
         self._claiming.append(done)
         if len(self._claiming) == 1:
-            claim = Claim(self._place.cluster, self.group, self.raft.core.term)
+            claim = Claim(self._place.cluster, self.group, self.raft.core.term, self._place.keep)
             self._server.run(CLAIM, self._keys, claim.arguments(), self._claimed)
 
     def _claimed(self, answer: Answer) -> None:
@@ -220,7 +233,7 @@ class RedisLog(LogView):
         records: list[bytes] = []
         whole = ReadResult(Code.NONE, b"", found.end, found.end, found.log_start)
         try:
-            for one in batches(found.records(self._offsets, self._stream), NO_EPOCH):
+            for one in batches(found.records(self._offsets, self._stream, self._place.value_field), NO_EPOCH):
                 records.append(one)
         except EntryBeyondOffsets as error:
             at = next(i for i, (entry, _) in enumerate(found.entries) if not self._offsets.has(entry))
@@ -406,13 +419,13 @@ class RedisLog(LogView):
             self._expire(owner)
             return
         oldest_ms = 0 if settings.retention_ms < 0 else max(0, self._loop.wall_ms() - settings.retention_ms)
-        kept = [b"%d-0" % oldest_ms, b"about", b"%d" % settings.retention_bytes]
+        least = [b"%d-0" % oldest_ms, b"about", b"%d" % settings.retention_bytes]
 
         def trimmed(answer: Answer) -> None:
             self._told(answer)
             self._expire(owner)  # one call at a time: there may be thousands of partitions
 
-        self._server.run(TRIM, self._keys, [*owner, *kept], trimmed)
+        self._server.run(TRIM, self._keys, [*owner, *least], trimmed)
 
     def _expire(self, owner: list[bytes]) -> None:
         looked = [b"%d" % PRODUCER_ID_EXPIRATION_MS, b"%d" % limits.PRODUCERS_LOOKED_AT_MAX]
@@ -426,18 +439,19 @@ class RedisLog(LogView):
 
     def forget(self, tries: int = 1) -> None:
         """The topic is deleted. Each replica that had it asks, and one is enough; a topic of this name that is made
-        later removes what was left."""
+        later removes what was left. What is to be kept stays: only the hash beside it is removed."""
 
         def answered(answer: Answer) -> None:
             if not isinstance(answer, Failure):
                 return
             if tries >= limits.FORGETS_MAX:
-                self._notice(NOT_FORGOTTEN, {"stream": self._stream, "why": answer.message}, None)
+                left = self._keys[1] if self._place.keep else self._stream
+                self._notice(NOT_FORGOTTEN, {"key": left, "why": answer.message}, None)
             else:
                 again_ms = self._loop.monotonic_ms() + tries * limits.STREAM_RETRY_MS_MAX
                 self._loop.call_at(again_ms, lambda: self.forget(tries + 1))
 
-        asked = [self._place.cluster.encode(), b"%d" % self.group]
+        asked = [self._place.cluster.encode(), b"%d" % self.group, *kept(keep=self._place.keep)]
         self._server.run(FORGET, self._keys, asked, answered)
 
     @override
