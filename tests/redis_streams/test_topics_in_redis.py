@@ -1,6 +1,8 @@
 """Real clients on a real replica whose topics are in a real Redis: produce, groups, kills of both; and the ten steps of
 document 004, each asked and answered in its own frames."""
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -46,6 +48,8 @@ class Reader:
 
     def __init__(self, cluster: MusterCluster, topic: str, group: str, reset: str = "earliest") -> None:
         self.values: list[bytes] = []
+        self.places: list[tuple[int, int, bytes]] = []
+        """(partition, offset, value) of each of them."""
         self.refused = ""
         self.consumer = Consumer(
             {
@@ -63,6 +67,7 @@ class Reader:
             message = self.consumer.poll(0.2)
             if message is not None and message.error() is None:
                 self.values.append(message.value() or b"")
+                self.places.append((message.partition() or 0, message.offset() or 0, self.values[-1]))
             return len(self.values) >= before + count
 
         wait_until(f"{count} records; there are {len(self.values) - before}", enough, seconds, every=0)
@@ -333,6 +338,60 @@ def fetched_or_none(steps: Steps, offset: int) -> list[tuple[int, bytes | None]]
         return fetched(steps, offset)
     except AssertionError:  # 6 while the new leader does not serve, 56 while Redis is loading
         return None
+
+
+def test_streams_that_were_there_before_are_consumed_committed_and_continued(
+    cluster: MusterCluster, redis: RedisServer
+) -> None:
+    """As a program has written them that knows nothing of Kafka, and goes on; the topic is made by the command."""
+    program: Connection = redis.connect()
+
+    def add(partition: int, *values: bytes) -> list[tuple[int, int, bytes]]:
+        """(partition, offset, value)"""
+        added = []
+        for value in values:
+            entry = EntryId.parse(program.ask("XADD", f"korvet:orders:{partition}", "*", "unit", "C", "data", value))
+            added.append((partition, entry.milliseconds * 4_096 + entry.sequence, value))
+        return added
+
+    before = [one for partition in range(3) for one in add(partition, b"a%d" % partition, b"b%d" % partition)]
+    command = [
+        sys.executable, "-m", "muster_coordinator.cli.main", "topic", "create", "there", "--bootstrap-server",
+        cluster.bootstrap, "--partitions", "3", "--config", "redis.stream=korvet:orders:{partition}", "--config",
+        "redis.value.field=data", "--set", "redis.sequence.bits=12",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+
+    def read_by(reader: Reader, count: int) -> list[tuple[int, int, bytes]]:
+        seen = len(reader.places)
+        reader.read(count)
+        return sorted(reader.places[seen:])
+
+    first = Reader(cluster, "there", "korvet")
+    assert read_by(first, 6) == sorted(before)
+    first.consumer.close()
+    meanwhile = [*add(0, b"c0"), *add(2, b"c2")]
+    send(cluster, "there", [b"ours"])
+    second = Reader(cluster, "there", "korvet")
+    found = read_by(second, 3)
+    assert [one for one in found if one[2] != b"ours"] == meanwhile, "from what was committed on"
+    ((partition, offset, _),) = [one for one in found if one[2] == b"ours"]
+    ((entry, _),) = program.ask("XREVRANGE", f"korvet:orders:{partition}", "+", "-", "COUNT", 1)
+    assert EntryId.parse(entry) == (offset // 4_096, offset % 4_096)
+
+    cluster.kill(0)
+    redis.kill()
+    redis.start()
+    cluster.start_replica(0)
+    program = redis.connect()
+    last = add(1, b"last")
+    assert read_by(second, 1) == last, "through kills of both"
+    second.consumer.close()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics(["there"])["there"].result(PATIENCE_S)
+    beside = ("KEYS", "muster:{korvet:orders:?}:state:*")
+    wait_until("what was ours is gone", lambda: program.ask(*beside) == [], PATIENCE_S)
+    assert sum(program.ask("XLEN", f"korvet:orders:{partition}") for partition in range(3)) == 6 + 2 + 1 + 1
 
 
 def test_seek_by_offset_and_by_time(cluster: MusterCluster) -> None:

@@ -43,6 +43,15 @@ def test_it_is_created_as_specified_and_then_left_alone() -> None:
     assert model.plan().actions == ()
 
 
+def test_a_topic_over_streams_that_are_there_already_is_created_as_such() -> None:
+    configs = {"redis.stream": "korvet:{topic}:{partition}", "redis.sequence.bits": 12, "redis.value.field": "data"}
+    model = made(configs={"topic.store": "redis", **configs})
+    (change,) = model.kafka.changes
+    texts = {"topic.store": "redis", **configs, "redis.sequence.bits": "12"}
+    assert change == CreateTopic(name="it", partitions=None, replication_factor=None, configs=texts)
+    assert model.plan().actions == ()
+
+
 def test_what_the_spec_does_not_name_is_the_brokers_choice() -> None:
     model = made()
     assert model.kafka.changes == [CreateTopic(name="it", partitions=None, replication_factor=None, configs={})]
