@@ -30,7 +30,8 @@ i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 text = st.text(st.characters(codec="utf-8"), max_size=12)
 blob = st.binary(max_size=20)
-configs = st.lists(st.tuples(text, text), max_size=3).map(tuple)
+names = text | st.sampled_from(["redis.stream", "topic.store"])
+configs = st.lists(st.tuples(names, text), max_size=3).map(tuple)
 endpoints = st.lists(st.builds(Endpoint, listener=text, host=text, port=i32), max_size=2).map(tuple)
 broker = i32.map(BrokerId)
 credential = st.builds(
@@ -98,7 +99,7 @@ def test_a_cut_command_is_corruption_and_nothing_else(command: Command, data: st
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_command_or_a_typed_error(data: bytes) -> None:
-    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2) for kind in range(30))):
+    for prefix in (b"", *(bytes([version, kind]) for version in (1, 2, 3) for kind in range(30))):
         try:
             command = decode_command(prefix + data)
         except (Corruption, UnsupportedFormat):
@@ -110,6 +111,8 @@ def test_an_unknown_version_is_refused_as_unsupported() -> None:
     data = encode_command(SetDraining(broker=BrokerId(1), draining=True))
     with pytest.raises(UnsupportedFormat, match="version 2"):
         decode_command(b"\x02" + data[1:])
+    with pytest.raises(UnsupportedFormat, match="version 4"):
+        decode_command(b"\x04" + data[1:])
     with pytest.raises(UnsupportedFormat, match="version 9"):
         decode_result(b"\x09" + encode_result(CommandResult(0))[1:])
 
@@ -160,6 +163,25 @@ def test_what_earlier_releases_do_not_know_is_version_2_and_only_that() -> None:
     for command in (create("ab"), grown, register(1)):
         with pytest.raises(Corruption, match="nothing new"):
             decode_command(b"\x02" + encode_command(command)[1:] + bytes(4))
+
+
+def test_a_topic_with_configs_of_streams_is_version_3_and_only_that() -> None:
+    """Golden: as version 2, and the list of replicas may be empty."""
+    placed = ((BrokerId(4),), (BrokerId(1),))
+    row = (("redis.stream", "s"),)
+    plain = encode_command(create("ab", n=7, partitions=2))
+    made = create("ab", n=7, partitions=2, configs=row)
+    said = bytes.fromhex("00000001" + "0000000c") + b"redis.stream" + bytes.fromhex("00000001") + b"s"
+    assert encode_command(made) == b"\x03" + plain[1:-4] + said + bytes(4)
+    rows = bytes.fromhex("00000002" + "00000001" + "00000004" + "00000001" + "00000001")
+    whole = encode_command(dataclasses.replace(made, placed=placed))
+    assert whole == b"\x03" + plain[1:-4] + said + rows
+    for data in (b"\x01" + plain[1:-4] + said, b"\x02" + whole[1:], b"\x03" + plain[1:] + bytes(4)):
+        with pytest.raises(Corruption, match="of another version"):
+            decode_command(data)
+    for name in ("redis.sequence.bits", "redis.value.field"):
+        assert encode_command(create("ab", configs=((name, "1"),)))[0] == 3
+    assert encode_command(create("ab", configs=(("topic.store", "redis"),)))[0] == 1
 
 
 def test_kinds_are_distinct() -> None:

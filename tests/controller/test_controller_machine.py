@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.controller import limits
-from muster_coordinator.controller.checkpoint import CHECKPOINT_VERSION, MEMBERS_VERSION
+from muster_coordinator.controller.checkpoint import CHECKPOINT_VERSION, MEMBERS_VERSION, STREAMS_VERSION
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
@@ -160,7 +160,7 @@ def restore(head: bytes) -> ControllerMachine:
 def test_a_checkpoint_of_a_later_version_is_refused() -> None:
     head = formed().machine.image().encode().head
     with pytest.raises(UnsupportedFormat):
-        restore(bytes([MEMBERS_VERSION + 1]) + head[1:])
+        restore(bytes([STREAMS_VERSION + 1]) + head[1:])
 
 
 @pytest.mark.parametrize("make", [formed, replaced])
@@ -205,7 +205,19 @@ def test_bindings_are_written_from_their_level_on_only() -> None:
     )
 
 
-@pytest.mark.parametrize(("make", "other"), [(formed, 2), (replaced, 1), (Log, 2)])
+def test_from_the_level_of_streams_on_no_earlier_release_reads_a_checkpoint() -> None:
+    """It would serve a topic with `redis.stream` from another stream; the fields are those of before."""
+    log = Log(form(feature_level=3), *(register(voter, feature_max=4) for voter in VOTERS))
+    before = log.machine.image().encode().head
+    log.apply(FinalizeFeatures(feature_level=4))
+    later = log.machine.image().encode().head
+    assert (before[0], later[0], len(later)) == (MEMBERS_VERSION, STREAMS_VERSION, len(before))
+    assert restored(log.machine).cluster == log.cluster
+    with pytest.raises(Corruption, match="version 2 holds a cluster of feature level 4"):
+        restore(bytes([MEMBERS_VERSION]) + later[1:])
+
+
+@pytest.mark.parametrize(("make", "other"), [(formed, 2), (replaced, 1), (replaced, 3), (Log, 2), (Log, 3)])
 def test_an_image_has_one_spelling(make: Callable[[], Log], other: int) -> None:
     head = make().machine.image().encode().head
     with pytest.raises(Corruption):

@@ -9,10 +9,12 @@ from muster_coordinator.controller.commands import FinalizeFeatures
 from muster_coordinator.controller.image import MEMBERS_LEVEL, STREAM_CONFIGS_LEVEL
 from muster_coordinator.controller.limits import STREAM_NAME_BYTES_MAX
 from muster_coordinator.controller.stream_names import STREAM_CONFIG, StreamNames, length_error, pattern_error
+from muster_coordinator.controller.topic_configs import OF_REDIS
+from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
 from muster_coordinator.limits import RAFT_GROUPS_MAX
 
-from tests.controller.cluster_commands import VOTERS, Log, create, form, register, topic_id
+from tests.controller.cluster_commands import VOTERS, Log, create, form, register
 
 NUMBERS = range(1_000)
 """Where two of `PIECES` meet at all, they do where one of both numbers has three digits at most."""
@@ -122,14 +124,19 @@ def test_of_two_topics_that_brokers_have_proposed_for_one_stream_the_log_takes_t
     assert sorted(log.cluster.topics)[1:] == ["orders", "other"]
 
 
-def test_below_the_level_the_log_is_applied_as_by_the_release_before() -> None:
-    """Which accepts any config: its API has refused this one."""
+@pytest.mark.parametrize("name", sorted(OF_REDIS))
+def test_below_the_level_nothing_is_proposed_that_a_replica_of_the_release_before_could_not_apply(name: str) -> None:
+    """What came into the log all the same is refused by all who can read it; who cannot, stops there."""
+    command = create("a", n=1, configs=((name, "12"),))
     log = at_level(MEMBERS_LEVEL)
-    for n, name in ((1, "a"), (2, "b")):
-        assert log.apply(create(name, n=n, configs=((STREAM_CONFIG, "same"),))).error == Code.NONE
-    raised = at_level(MEMBERS_LEVEL)
-    assert raised.apply(FinalizeFeatures(feature_level=STREAM_CONFIGS_LEVEL)).error == Code.NONE
-    assert raised.cluster.feature_level == STREAM_CONFIGS_LEVEL
-    assert raised.apply(create("a", n=1, configs=((STREAM_CONFIG, "same"),))).error == Code.NONE
-    assert raised.apply(create("b", n=2, configs=((STREAM_CONFIG, "same"),))).error == Code.INVALID_CONFIG
-    assert topic_id(2) not in raised.cluster.names_by_id
+    early = level_refusal(log.cluster, command)
+    assert early is not None
+    assert (early.error, "needs feature level 4; the cluster has 3" in early.message) == (
+        Code.UNSUPPORTED_VERSION,
+        True,
+    )
+    assert log.apply(command) == early
+    assert level_refusal(log.cluster, create("a", configs=(("topic.store", "redis"),))) is None
+    assert log.apply(FinalizeFeatures(feature_level=STREAM_CONFIGS_LEVEL)).error == Code.NONE
+    assert level_refusal(log.cluster, command) is None
+    assert log.apply(command).error == Code.NONE

@@ -83,8 +83,8 @@ BINDING_MUTANTS = (
     one(
         "ADR 38: a replacement is written below its level",
         "controller.transitions",
-        "    if level >= MEMBERS_LEVEL:\n",
-        "    if True:\n",
+        "    if what is None and level < MEMBERS_LEVEL:\n",
+        "    if False:\n",
         "controller.test_replacement.test_below_its_level_a_replacement_is_refused_in_words",
     ),
     one(

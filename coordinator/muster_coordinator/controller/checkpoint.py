@@ -4,7 +4,8 @@ Problem: at the same applied index the checkpoint must have the same bytes on ev
 compare them, and releases below `MEMBERS_LEVEL` must be able to read those of their levels. Mechanism: one head, maps
 written in sorted order, no blobs (the image is read whole at start; 2,000 groups take some 100 KiB). The version is the
 level's: racks, bindings and members are in version 2, which is written for images of `MEMBERS_LEVEL` on, and only for
-these. What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
+these; version 3 has the same fields, of images from `STREAM_CONFIGS_LEVEL` on, whose topics may have configs that an
+earlier release does not know. What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
 """
 
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from muster_coordinator.controller.access_bytes import put_acls, put_quotas, tak
 from muster_coordinator.controller.image import (
     EVERY_BROKER,
     MEMBERS_LEVEL,
+    STREAM_CONFIGS_LEVEL,
     Broker,
     ClusterImage,
     Move,
@@ -36,6 +38,8 @@ MEMBERS_VERSION = 2
 """Of images from `MEMBERS_LEVEL` on: brokers with their bindings and racks and whether they are to leave, partitions
 with member numbers, whether they were placed, and moves, the brokers that left, whether the balancer is
 paused, settings of brokers, how many replicas are wanted, users, ACLs, and quotas."""
+STREAMS_VERSION = 3
+"""Of images from `STREAM_CONFIGS_LEVEL` on."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -63,6 +67,9 @@ class ControllerCheckpoint:
 
 
 def version_of(cluster: ClusterImage | None) -> int:
+    """The version of an image's level."""
+    if cluster is not None and cluster.feature_level >= STREAM_CONFIGS_LEVEL:
+        return STREAMS_VERSION
     return MEMBERS_VERSION if cluster is not None and cluster.feature_level >= MEMBERS_LEVEL else CHECKPOINT_VERSION
 
 
@@ -72,8 +79,8 @@ def decode_checkpoint(body: CheckpointBody) -> ControllerCheckpoint:
     if not head or blobs:
         raise Corruption("a controller checkpoint must have a head and no blobs")
     version = head[0]
-    if version not in (CHECKPOINT_VERSION, MEMBERS_VERSION):
-        raise UnsupportedFormat(f"controller checkpoint version {version}; this binary knows up to {MEMBERS_VERSION}")
+    if not CHECKPOINT_VERSION <= version <= STREAMS_VERSION:
+        raise UnsupportedFormat(f"controller checkpoint version {version}; this binary knows up to {STREAMS_VERSION}")
     u = Unpacker(head, 1)
     applied = u.i64()
     cluster = None

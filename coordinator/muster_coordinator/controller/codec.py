@@ -2,13 +2,14 @@
 
 Problem: the same bytes are proposed by one binary, applied by another and replayed years later. Mechanism: two leading
 bytes, layout version and kind, then the fields of `commands` in a fixed order; equal values give equal bytes. A command
-with something that releases below `image.MEMBERS_LEVEL` do not know has version 2, and is not proposed below that level
-(`transitions.level_refusal`); the same command without it is written as these releases write it. An unknown version or
-kind raises `UnsupportedFormat` (a replica must not skip a state change that it cannot read, decision
-16), malformed bytes raise `Corruption`. What it does not do: validate a command; `transitions` does, at apply.
+with something that releases below `image.MEMBERS_LEVEL` do not know has version 2, one with something that is not known
+below `image.STREAM_CONFIGS_LEVEL` version 3, and neither is proposed below its level (`transitions.level_refusal`); the
+same command without it is written as these releases write it. An unknown version or kind raises `UnsupportedFormat` (a
+replica must not skip a state change that it cannot read, decision 16), malformed bytes raise `Corruption`. What it does
+not do: validate a command; `transitions` does, at apply.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -48,6 +49,7 @@ from muster_coordinator.controller.commands import (
     UnregisterBroker,
 )
 from muster_coordinator.controller.packing import Packer, Unpacker
+from muster_coordinator.controller.topic_configs import OF_REDIS
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
 
@@ -57,6 +59,8 @@ S = TypeVar("S", bound=Collection[object])
 COMMAND_VERSION = 1
 PLACED_VERSION = 2
 """Of a RegisterBroker with a rack, and of a CreateTopic or AddPartitions that says where its partitions are."""
+STREAMS_VERSION = 3
+"""Of a CreateTopic with configs `redis.*`: a release that does not know them would serve another stream."""
 RESULT_VERSION = 1
 
 # Kinds are part of docs/format.md: never renumber, never reuse.
@@ -119,12 +123,7 @@ def encode_command(command: Command) -> bytes:
             p.i32(command.broker)
             p.u8(command.draining)
         case CreateTopic():
-            p = Packer(_version(command.placed), CREATE_TOPIC)
-            p.text(command.name)
-            p.blob(command.topic_id)
-            p.i32(command.partitions)
-            p.configs(command.configs)
-            _put_placed(p, command.placed)
+            p = _create_topic_bytes(command)
         case DeleteTopic():
             p = Packer(COMMAND_VERSION, DELETE_TOPIC)
             p.blob(command.topic_id)
@@ -273,6 +272,25 @@ def _version(new: Collection[object]) -> int:
     return PLACED_VERSION if new else COMMAND_VERSION
 
 
+def has_stream_configs(configs: Iterable[tuple[str, str]]) -> bool:
+    """Whether releases below `image.STREAM_CONFIGS_LEVEL` do not know what these configs of a topic mean."""
+    return any(name in OF_REDIS for name, _ in configs)
+
+
+def _create_topic_bytes(command: CreateTopic) -> Packer:
+    streams = has_stream_configs(command.configs)
+    p = Packer(STREAMS_VERSION if streams else _version(command.placed), CREATE_TOPIC)
+    p.text(command.name)
+    p.blob(command.topic_id)
+    p.i32(command.partitions)
+    p.configs(command.configs)
+    if streams:
+        p.many(command.placed, p.i32s)
+    else:
+        _put_placed(p, command.placed)
+    return p
+
+
 def _register_broker_bytes(command: RegisterBroker) -> Packer:
     p = Packer(_version(command.rack), REGISTER_BROKER)
     p.i32(command.broker)
@@ -355,8 +373,11 @@ def _moved(make: type[MovePartition | CompleteMove | CancelMove]) -> Callable[[U
     return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
 
 
-def _create_topic(u: Unpacker) -> CreateTopic:
-    return CreateTopic(name=u.text(), topic_id=u.blob(), partitions=u.i32(), configs=u.configs())
+def _create_topic(u: Unpacker, *, streams: bool = False) -> CreateTopic:
+    command = CreateTopic(name=u.text(), topic_id=u.blob(), partitions=u.i32(), configs=u.configs())
+    if has_stream_configs(command.configs) != streams:
+        raise Corruption("a CreateTopic of another version than its configs")
+    return command
 
 
 def _add_partitions(u: Unpacker) -> AddPartitions:
@@ -407,6 +428,13 @@ _PLACED_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
 """Kinds of version 2."""
 
 
+_STREAMS_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
+    CREATE_TOPIC: lambda u: replace(_create_topic(u, streams=True), placed=_take_placed(u)),
+}
+"""Kinds of version 3."""
+_BY_VERSION = {COMMAND_VERSION: _DECODERS, PLACED_VERSION: _PLACED_DECODERS, STREAMS_VERSION: _STREAMS_DECODERS}
+
+
 def _said(new: S) -> S:
     """What makes a command one of version 2. Raises `Corruption` if it is missing: that would be a second spelling."""
     if not new:
@@ -419,9 +447,9 @@ def decode_command(data: bytes) -> Command:
     bytes."""
     if len(data) < 2:
         raise Corruption(f"a controller command of {len(data)} bytes")
-    if data[0] not in (COMMAND_VERSION, PLACED_VERSION):
-        raise UnsupportedFormat(f"controller command version {data[0]}; this binary knows up to {PLACED_VERSION}")
-    decode = (_DECODERS if data[0] == COMMAND_VERSION else _PLACED_DECODERS).get(data[1])
+    if data[0] not in _BY_VERSION:
+        raise UnsupportedFormat(f"controller command version {data[0]}; this binary knows up to {STREAMS_VERSION}")
+    decode = _BY_VERSION[data[0]].get(data[1])
     if decode is None:
         raise UnsupportedFormat(f"controller command kind {data[1]} of version {data[0]} is unknown to this binary")
     unpacker = Unpacker(data, 2)

@@ -21,7 +21,6 @@ from muster_coordinator.controller.commands import (
 )
 from muster_coordinator.controller.image import (
     EMPTY_ID,
-    STREAM_CONFIGS_LEVEL,
     TRANSACTIONS_TOPIC,
     ClusterImage,
     Partition,
@@ -70,8 +69,7 @@ def create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterIm
     unused = topic_id not in cluster.names_by_id and topic_id not in cluster.deleted_topic_ids
     require(unused, Code.INVALID_REQUEST, "this topic id is in use, or was in use before")
     _require_room(cluster, count)
-    if cluster.feature_level >= STREAM_CONFIGS_LEVEL:
-        _require_own_streams(cluster, command)
+    _require_own_streams(cluster, command)
     topic = Topic(
         name=name,
         topic_id=topic_id,

@@ -4,7 +4,7 @@ Problem: every replica must get the same image and the same result from the same
 Mechanism: `transition` depends on nothing but the image and the command. A command that is not valid changes nothing,
 and its result has a Kafka error code and a message. What a command does is in a file by its noun (`topics`, `brokers`,
 `moves`, `departures`, `access`, ...); here is which of them it is, and the forming of the cluster. The rules are those
-of feature level 1 and, where they say so, of `MEMBERS_LEVEL`: a changed rule needs a higher finalised level (decision
+of feature level 1 and, where they say so, of a later one: a changed rule needs a higher finalised level (decision
 16), or old and new replicas would diverge. What it does not do: validate config *values*, replication factors or
 timeouts, nor look at who is alive; the APIs do that before they propose (`topic_configs`, the admin API), because those
 rules may change between binaries.
@@ -17,6 +17,7 @@ from typing import assert_never
 from muster_coordinator.controller.access import alter_access
 from muster_coordinator.controller.broker_configs import alter_broker_configs
 from muster_coordinator.controller.brokers import register, registered, replace_folder, set_draining
+from muster_coordinator.controller.codec import has_stream_configs
 from muster_coordinator.controller.commands import (
     AddAcls,
     AddPartitions,
@@ -53,6 +54,7 @@ from muster_coordinator.controller.departures import decommission, unregister
 from muster_coordinator.controller.image import (
     MEMBERS_LEVEL,
     OFFSETS_TOPIC,
+    STREAM_CONFIGS_LEVEL,
     ClusterImage,
     Routing,
     Topic,
@@ -119,12 +121,15 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
     level = 0 if cluster is None else cluster.feature_level
     if isinstance(command, RecoverCluster):
         return CommandResult(Code.INVALID_REQUEST, "a cluster is recovered while no replica of it runs")
-    if level >= MEMBERS_LEVEL:
+    if level >= STREAM_CONFIGS_LEVEL:
         return None
-    what = _what_needs_the_level(command)
+    needed = STREAM_CONFIGS_LEVEL
+    what = _what_needs_streams(command)
+    if what is None and level < MEMBERS_LEVEL:
+        what, needed = _what_needs_the_level(command), MEMBERS_LEVEL
     if what is None:
         return None
-    said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
+    said = f"{what} needs feature level {needed}; the cluster has {level or 'none yet'}"
     return CommandResult(Code.UNSUPPORTED_VERSION, said)
 
 
@@ -142,6 +147,12 @@ _OF_THE_LEVEL: tuple[tuple[tuple[type, ...], str], ...] = (
     ((AlterQuotas,), "setting quotas"),
     ((CreateTransactionLog,), "having transactions"),
 )
+
+
+def _what_needs_streams(command: Command) -> str | None:
+    """What of a command releases below `STREAM_CONFIGS_LEVEL` do not know, for people; None: nothing."""
+    streams = isinstance(command, CreateTopic) and has_stream_configs(command.configs)
+    return "a topic with configs redis.*" if streams else None
 
 
 def _what_needs_the_level(command: Command) -> str | None:
