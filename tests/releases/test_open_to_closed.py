@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_coordinator.properties import format_properties, parse_properties
+from muster_coordinator.replica.settings import FEATURE_LEVEL
 from muster_coordinator.settings import STANDARD_AUTHORIZER
 
 from tests.certificates import Authority
@@ -40,7 +41,6 @@ PARTITIONS = 4
 MECHANISM = "SCRAM-SHA-512"
 ADMIN = "admin"
 SESSION_MS = 45_000
-LEVEL = 3
 FINALIZE = {"muster.feature.finalize.ms": "1000"}
 AUTHORIZER = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": f"User:{ADMIN}"}
 Settings = dict[str, str]
@@ -195,7 +195,7 @@ class Closing:
 
     def make_users(self) -> None:
         """By whoever comes, while the cluster is open."""
-        wait_until("the level is raised", lambda: levels(self.cluster) == {LEVEL}, 60)
+        wait_until("the level is raised", lambda: levels(self.cluster) == {FEATURE_LEVEL}, 60)
         for user in (ADMIN, *CLIENTS):
             self.muster("user", "create", user, stdin=f"canary-{user}\n")
         self.properties.write_text(
