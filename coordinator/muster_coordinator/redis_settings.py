@@ -91,7 +91,8 @@ class RedisKeys:
         "redis.prefix",
         _prefix,
         "muster",
-        "Partition P of topic T is the stream PREFIX:{T:P}. It must not change while there are such topics.",
+        "Partition P of topic T is the stream PREFIX:{T:P}, if the topic has no `redis.stream`; what is kept beside a "
+        "stream is under it too. It must not change while there are such topics.",
     )
     redis_groups_mirror: bool = setting(
         "redis.groups.mirror",

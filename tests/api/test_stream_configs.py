@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from muster_coordinator.api.authorize import CLUSTER, Operation, Resource
 from muster_coordinator.api.services import TopicsMode
+from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AlterTopicConfigs, CreateTopic
 from muster_coordinator.controller.image import MEMBERS_LEVEL, STREAM_CONFIGS_LEVEL
 from muster_coordinator.controller.limits import STREAM_NAME_BYTES_MAX, VALUE_FIELD_BYTES_MAX
@@ -100,6 +102,23 @@ def test_what_a_topic_cannot_have_is_40_and_nothing_is_proposed(
 ) -> None:
     surface = surface_of()
     assert made(surface, {STORE: "redis", **configs}, partitions=partitions)[0] == expected
+    assert (surface.commands == []) == (expected != 0)
+
+
+@pytest.mark.parametrize(("configs", "expected"), [(MAPPED, 31), ({BITS: "20", FIELD: "data"}, 0), ({}, 0)])
+def test_who_names_streams_gives_access_to_them_and_needs_the_right_to_alter_the_cluster(
+    configs: dict[str, str], expected: int
+) -> None:
+    """Else whoever may create a topic could read all that is in Redis."""
+
+    def all_but(_: RequestContext, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource) != (Operation.ALTER, CLUSTER)
+
+    surface = surface_of()
+    named = [{"name": name, "value": value} for name, value in {STORE: "redis", **configs}.items()]
+    client = KafkaClient(surface, settings=SETTINGS, authorize=all_but)
+    asked = wanted("new", num_partitions=1, configs=named)
+    assert outcome(client.ask(Api.CREATE_TOPICS, 7, topics=[asked], timeout_ms=5_000)) == [("new", expected)]
     assert (surface.commands == []) == (expected != 0)
 
 

@@ -160,7 +160,7 @@ class CreateTopics:
             raise ApiError(Code.POLICY_VIOLATION, f"topics.mode is {store.name}: this cluster has no topics")
         _judge_name(topic.name, image, asked.place)
         factor = self._factor(topic, image)
-        configs = self._judge_configs(topic, factor, image, validate_only=asked.request.validate_only)
+        configs = self._judge_configs(asked, topic, factor, image)
         _judge_assignments(topic)
         _judge_factor(topic, factor, image)
         partitions = self._partitions(topic)
@@ -201,7 +201,7 @@ class CreateTopics:
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
     def _judge_configs(
-        self, topic: Value, factor: int, image: ClusterImage, *, validate_only: bool
+        self, asked: "_Asked", topic: Value, factor: int, image: ClusterImage
     ) -> tuple[tuple[str, str], ...]:
         overrides: dict[str, str] = {}
         for config in topic.configs:
@@ -219,8 +219,8 @@ class CreateTopics:
             judge_level(image, overrides)
             pattern = overrides.get(STREAM_CONFIG)
             if pattern is not None:
-                partitions = self._partitions(topic)
-                judge_streams(self._services, image, topic.name, partitions, pattern, validate_only=validate_only)
+                count, only = self._partitions(topic), asked.request.validate_only
+                judge_streams(self._services, asked.context, image, topic.name, count, pattern, validate_only=only)
             overrides[STORE_CONFIG] = store.name
         return tuple(sorted(overrides.items()))
 

@@ -1,7 +1,8 @@
 """The configs `redis.*` and `topic.store` of a topic that is made or changed: what their values alone do not say.
 
 Problem: each value may be right by itself and still be one that this topic cannot have: a replica of an older release
-would serve it otherwise, its streams are another topic's or our own, or the topic was made with another one. Mechanism:
+would serve it otherwise, its streams are another topic's, our own, or data that this client has no business with, or
+the topic was made with another one. Mechanism:
 each is judged before anything is proposed, but that two topics are one stream is judged by the controller's log
 (`controller.topics`), since this image may be behind; here only for a request that does no more than ask. What this
 does not do: look whether such a stream is there, or who else writes it.
@@ -9,7 +10,9 @@ does not do: look whether such a stream is there, or who else writes it.
 
 from collections.abc import Mapping
 
+from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import MEMBERS_LEVEL, STREAM_CONFIGS_LEVEL, ClusterImage, Topic
 from muster_coordinator.controller.stream_names import (
     STREAM_CONFIG,
@@ -38,9 +41,22 @@ def judge_level(image: ClusterImage, overrides: Mapping[str, str] = _NO_CONFIGS)
 
 
 def judge_streams(
-    services: Services, image: ClusterImage, topic: str, partitions: int, pattern: str, *, validate_only: bool
+    services: Services,
+    context: RequestContext,
+    image: ClusterImage,
+    topic: str,
+    partitions: int,
+    pattern: str,
+    *,
+    validate_only: bool,
 ) -> None:
-    """Raises ApiError if a new topic cannot have these streams. `pattern`: of `redis.stream`, which is valid."""
+    """Raises ApiError if this client cannot make a topic of these streams. `pattern`: of `redis.stream`, and valid.
+
+    Who may create a topic may read and write what it has made; who names streams gives access to somebody else's data,
+    as who sets ACLs does, so that is the right to ask for."""
+    code = services.cluster_code(context, Operation.ALTER)
+    if code is not Code.NONE:
+        raise ApiError(code, f"{STREAM_CONFIG}: who gives access to streams that are there needs Alter on the cluster")
     names = StreamNames.parse(pattern, topic)
     error = length_error(names)
     if partitions > 1 and not names.numbered:
