@@ -24,9 +24,9 @@ from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.cli.redis_groups import RedisAt, positions, redis_at
 from muster_coordinator.cli.reset_offsets import known_partitions
 from muster_coordinator.groups.assignors.membership import TopicPartition
+from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.redis_streams.entry_ids import Offsets
 from muster_coordinator.redis_streams.keys import keys_of
-from muster_coordinator.redis_streams.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 
 _COLUMNS = (

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.ports import Loop, Notice, Timer
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.entry_ids import Offsets
@@ -64,7 +65,7 @@ class GroupMirror:
     ) -> None:
         self._loop, self._server, self._notice = loop, server, notice
         self._cluster, self._prefix, self._image = cluster, prefix, image
-        self._offsets = Offsets.of_bits(limits.SEQUENCE_BITS_DEFAULT)
+        self._offsets = Offsets.of_bits(SEQUENCE_BITS_DEFAULT)
         self._led: dict[GroupNo, ShardGroup] = {}
         self._due: dict[Shown, None] = {}
         """For the next round."""
