@@ -5,7 +5,6 @@ port has connections of our replicas only, counted on the sockets of this machin
 """
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from tests.certificates import Authority
 from tests.clients.conftest import CLIENTS
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
+from tests.integration.connections import processes_connected_to
 from tests.integration.second_client import SecondClient
 from tests.kafka_broker import KafkaBroker
 
@@ -121,32 +121,6 @@ def member(world: World) -> Iterator[Callable[..., Member]]:
     yield make
     for one in members:
         one.dispose()
-
-
-def processes_connected_to(port: int) -> set[int]:
-    """Processes of this machine that have a connection to this port of loopback."""
-    inodes = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:] + _tcp6():
-        fields = line.split()
-        if int(fields[2].rpartition(":")[2], 16) == port and fields[3] == "01":
-            inodes.add(fields[9])
-    found = set()
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            for descriptor in os.listdir(f"/proc/{process}/fd"):
-                named = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(f"/proc/{process}/fd/{descriptor}"))
-                if named and named[1] in inodes:
-                    found.add(int(process))
-        except OSError:  # it has ended meanwhile, or is somebody else's
-            continue
-    return found
-
-
-def _tcp6() -> list[str]:
-    try:
-        return Path("/proc/net/tcp6").read_text().splitlines()[1:]
-    except OSError:
-        return []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
