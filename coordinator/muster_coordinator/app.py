@@ -295,7 +295,9 @@ class Replica:
             except OSError as error:
                 raise EnvironmentFault(f"{path}: {error.strerror}") from error
         dialler = UpstreamDialler(loop, Handshakes(loop), tls, account)
-        upstream = Upstream(loop, servers, dialler, self._notices, self._events)
+        upstream = Upstream(
+            loop, servers, dialler, self._notices, self._events, self._loop.wall_ms, self._node.topics_gone
+        )
         upstream.start()
         self._ends.append(upstream.close)
         return upstream

@@ -486,6 +486,14 @@ UPSTREAM_UNREACHED = EventKind(
     ("why",),
     "No broker of the Kafka of `upstream.bootstrap.servers` answers: groups are served, records are not.",
 )
+UPSTREAM_TOPICS_DELETED = EventKind(
+    "upstream topics deleted",
+    Room.GROUPS,
+    Level.INFO,
+    ("topics",),
+    "The Kafka of `upstream.bootstrap.servers` knows these topics no more; offsets that were committed for them are "
+    "removed.",
+)
 PEER_SECRETS_LOADED = EventKind(
     "peer secret changed",
     Room.RAFT,
@@ -600,6 +608,7 @@ KINDS = (
     PEERS_OPEN,
     UPSTREAM_REACHED,
     UPSTREAM_UNREACHED,
+    UPSTREAM_TOPICS_DELETED,
     PEER_SECRETS_LOADED,
     PEER_SECRETS_REFUSED,
     WOULD_BE_DENIED,

@@ -292,6 +292,43 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     assert all('muster_events_total{event="upstream not reached"}' in text for text in events)
 
 
+def test_offsets_of_a_topic_that_is_deleted_go_with_it_and_its_successor_has_its_own(world: World) -> None:
+    topic = world.create("replaced", 1)
+    consumer = Consumer({"bootstrap.servers": world.cluster.bootstrap, "group.id": "successor", "log_level": 0})
+
+    def commit(offset: int) -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException:
+            return False
+        return True
+
+    def committed() -> int:
+        return int(consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset)
+
+    wait_until("a commit", lambda: commit(7), PATIENCE_S, every=0.5)
+    looked_s = time.monotonic() + 2 * LOOK_MS / 1_000
+    wait_until("each replica has looked", lambda: time.monotonic() > looked_s, 60)
+    assert committed() == 7
+    admin = world.admin()
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    wait_until("its offset is gone", lambda: committed() < 0, PATIENCE_S, every=0.5)
+    wait_until("its successor", lambda: _created(world, topic), PATIENCE_S, every=0.5)
+    wait_until("a commit", lambda: commit(3), PATIENCE_S, every=0.5)
+    looked_s = time.monotonic() + 4 * LOOK_MS / 1_000
+    wait_until("each replica has looked", lambda: time.monotonic() > looked_s, 60)
+    assert committed() == 3
+    consumer.close()
+
+
+def _created(world: World, topic: str) -> bool:
+    try:
+        world.create(topic, 1)
+    except KafkaException:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_kafka_that_wants_tls_and_a_login(world: World, tmp_path: Path, mechanism: str) -> None:
     if mechanism != "PLAIN":

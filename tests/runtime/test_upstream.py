@@ -1,19 +1,22 @@
 """Looks at an upstream over real sockets: brokers that answer, die, speak less, and say nonsense; and dialling them."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import pytest
-from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_UNREACHED, Event
+from kio.serial import entity_reader
+from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_TOPICS_DELETED, UPSTREAM_UNREACHED, Event
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.upstream import Upstream
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.brokers import Broker
+from muster_coordinator.upstream.deleted_topics import CLOCK_MARGIN_MS
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.upstream.test_brokers import framed
+from tests.wire.kio_entities import kio_class
 
 ROWS = {int(api): (versions.min, versions.max) for api, versions in VERSIONS.items()}
 
@@ -25,6 +28,7 @@ class FakeBroker:
         self.node = node
         self.rows = dict(ROWS)
         self.brokers: list[FakeBroker] = [self]
+        self.topics: dict[str, bytes] = {}
         self.raw: bytes | None = None
         self.asked = 0
         self.server: asyncio.Server | None = None
@@ -64,20 +68,33 @@ class FakeBroker:
             values = {"error_code": 0, "api_keys": rows}
         else:
             told = [{"node_id": one.node, "host": "127.0.0.1", "port": one.port, "rack": None} for one in self.brokers]
-            values = {"brokers": told, "cluster_id": "c", "controller_id": 1, "topics": ()}
+            values = {"brokers": told, "cluster_id": "c", "controller_id": 1, "topics": self._topics(body)}
         return framed(api, version, values, correlation)
+
+    def _topics(self, body: bytes) -> list[dict[str, Any]]:
+        known = {topic_id: name for name, topic_id in self.topics.items()}
+        cls = kio_class(Api.METADATA, int.from_bytes(body[2:4], "big"), "request")
+        _, size = entity_reader(cls.__header_schema__)(body, 0)
+        asked = entity_reader(cls)(body[size:], 0)[0].topics
+        ids = list(known) if asked is None else [topic.topic_id.bytes for topic in asked]
+        none = {"is_internal": False, "partitions": ()}
+        return [{**none, "error_code": 0 if i in known else 100, "name": known.get(i), "topic_id": i} for i in ids]
 
 
 class World:
     def __init__(self, *bootstrap: tuple[str, int]) -> None:
         self.events: list[Event] = []
         self.notices: list[str] = []
+        self.now_ms = 1_000_000
+        self.gone: list[Mapping[str, int]] = []
         self.upstream = Upstream(
             asyncio.get_running_loop(),
             bootstrap,
             UpstreamDialler(asyncio.get_running_loop(), Handshakes(asyncio.get_running_loop()), None, None),
             lambda what, _details, _error: self.notices.append(what),
             self.events.append,
+            lambda: self.now_ms,
+            self.gone.append,
         )
 
     async def look(self) -> bool:
@@ -176,6 +193,45 @@ def test_a_server_that_is_no_kafka_is_left_for_the_next_one(raw: bytes) -> None:
         for one in (odd, good):
             if one.server is not None and one.server.is_serving():
                 await one.stop()
+
+    run(test())
+
+
+def test_topics_that_were_deleted_are_told_with_the_time_of_the_last_look() -> None:
+    async def test() -> None:
+        one = await FakeBroker(1).start()
+        one.topics = {"stays": b"s" * 16, "goes": b"g" * 16}
+        world = World(one.address)
+        await world.look()
+        del one.topics["goes"]
+        for _ in range(3):
+            world.now_ms += 5_000
+            await world.look()
+        assert world.gone == [{"goes": 1_000_000 - CLOCK_MARGIN_MS}]
+        told = [event.fields for event in world.events if event.kind is UPSTREAM_TOPICS_DELETED]
+        assert told == [{"topics": ["goes"]}]
+        await one.stop()
+
+    run(test())
+
+
+@pytest.mark.parametrize("lacks", ["ids", "answers"])
+def test_an_upstream_that_cannot_be_asked_by_id_has_deleted_nothing(lacks: str) -> None:
+    async def test() -> None:
+        one = await FakeBroker(1).start()
+        one.topics = {"goes": b"g" * 16}
+        if lacks == "ids":
+            one.rows[Api.METADATA] = (0, 11)
+        world = World(one.address)
+        await world.look()
+        one.topics = {}
+        if lacks == "answers":
+            await one.stop()
+        for _ in range(3):
+            await world.look()
+        assert world.gone == []
+        if lacks == "ids":
+            await one.stop()
 
     run(test())
 

@@ -8,7 +8,7 @@ Deliberately absent: who leads, when a quorum was last heard, whether an answer 
 whether a principal is authorised (the API layer decides).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from muster_coordinator.errors import Code
@@ -32,7 +32,7 @@ from muster_coordinator.groups.offsets.expiry import expiry_sweep
 from muster_coordinator.groups.offsets.fetch import fetch, fetched
 from muster_coordinator.groups.offsets.group_delete import delete_group
 from muster_coordinator.groups.offsets.offset_delete import delete_offsets
-from muster_coordinator.groups.offsets.topic_deletion import topic_deletion
+from muster_coordinator.groups.offsets.topic_deletion import named_deletion, topic_deletion
 from muster_coordinator.groups.offsets.transactions import end_transaction, needs_verification, txn_commit
 from muster_coordinator.groups.requests import (
     DeleteGroup,
@@ -69,6 +69,8 @@ class GroupShard:
         self._core = Core(config, rand, self._judge)
         self._expiry_timer = Timer(TimerKind.EXPIRY)
         self._deleted_topics: dict[bytes, None] = {}
+        self._gone_topics: dict[str, int] = {}
+        """Deleted topics of an upstream → when each was last seen."""
         self._now_ms = 0
 
     # The log.
@@ -139,6 +141,8 @@ class GroupShard:
         core.jobs.append(WarmUp(core))
         if self._deleted_topics:
             core.jobs.append(topic_deletion(core, self._deleted_topics))
+        if self._gone_topics:
+            core.jobs.append(named_deletion(core, self._gone_topics))
         core.deadlines.arm(self._expiry_timer, now.monotonic_ms + core.config.offsets_retention_check_ms)
         return core.take_effects()
 
@@ -157,6 +161,19 @@ class GroupShard:
             del self._deleted_topics[next(iter(self._deleted_topics))]
         if self._core.term is not None:
             self._core.jobs.append(topic_deletion(self._core, (topic_id,)))
+        return self._core.take_effects()
+
+    def topics_gone(self, now: Now, last_seen_ms: Mapping[str, int]) -> list[Effect]:
+        """Tombstone the offsets of these deleted topics of an upstream that were committed by then, in slices. A
+        follower keeps the names for when it leads."""
+        self._now_ms = now.monotonic_ms
+        for topic, seen_ms in last_seen_ms.items():
+            self._gone_topics.pop(topic, None)
+            self._gone_topics[topic] = seen_ms
+        while len(self._gone_topics) > limits.TOPIC_DELETIONS_REMEMBERED:
+            del self._gone_topics[next(iter(self._gone_topics))]
+        if self._core.term is not None:
+            self._core.jobs.append(named_deletion(self._core, last_seen_ms))
         return self._core.take_effects()
 
     # Requests and time.

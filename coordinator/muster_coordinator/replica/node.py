@@ -7,7 +7,7 @@ recovered, and the replica registers itself (`formed`); the groups of topics fol
 do: serve listeners, or decide when the process ends (`app`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from itertools import chain
 
@@ -312,6 +312,12 @@ class Node:
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
         return None if self.formed is None else self.formed.group_manager.logs.get(group)
+
+    def topics_gone(self, last_seen_ms: Mapping[str, int]) -> None:
+        """Topics of an upstream were deleted: their offsets go that were committed by this wall time (ADR 96)."""
+        if self.group_manager is not None:
+            for shard in self.group_manager.shards.values():
+                shard.topics_gone(last_seen_ms)
 
     def offsets_led(self) -> tuple[int, ...]:
         if self.group_manager is None:

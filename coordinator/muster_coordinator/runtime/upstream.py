@@ -17,22 +17,28 @@ from typing import cast
 from typing_extensions import override
 
 from muster_coordinator.errors import WireError, ends_process
-from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_UNREACHED, Event, Tell
+from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_TOPICS_DELETED, UPSTREAM_UNREACHED, Event, Tell
 from muster_coordinator.ports import Notice
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.setting_values import format_address
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.apis import Offered, advertised, common
 from muster_coordinator.upstream.brokers import Broker, addresses
+from muster_coordinator.upstream.deleted_topics import DeletedTopics
 from muster_coordinator.upstream.looks import (
+    BY_ID,
     Seen,
     ask_brokers,
+    ask_topics,
     ask_versions,
     metadata_version,
     read_brokers,
+    read_listed,
+    read_topics,
     read_versions,
 )
 from muster_coordinator.upstream.remembered import Remembered, Said
+from muster_coordinator.wire.versions import Api
 
 _SIZE = struct.Struct(">i")
 Address = tuple[str, int]
@@ -48,12 +54,18 @@ class Upstream:
         dialler: UpstreamDialler,
         notice: Notice,
         tell: Tell,
+        wall_ms: Callable[[], int],
+        gone: Callable[[Mapping[str, int]], None],
     ) -> None:
+        """`gone` is told of deleted topics, and until when offsets that were committed are theirs."""
         self._loop = loop
         self._dialler = dialler
         self._bootstrap = bootstrap
         self._notice = notice
         self._tell = tell
+        self._wall_ms = wall_ms
+        self._gone = gone
+        self._deleted = DeletedTopics()
         self._brokers: tuple[Broker, ...] = ()
         self._versions: dict[Address, Mapping[int, Offered]] = {}
         """What each broker said at its last look."""
@@ -181,6 +193,9 @@ class Upstream:
             self._remembered = seen.remembered
         self._know(seen.brokers or self._brokers)
         self._offer()
+        if seen.deleted:
+            self._tell(Event(UPSTREAM_TOPICS_DELETED, {"topics": sorted(seen.deleted)[: limits.TOPICS_TOLD_MAX]}))
+            self._gone(seen.deleted)
         return ""
 
     def _know(self, brokers: tuple[Broker, ...]) -> None:
@@ -219,13 +234,29 @@ class Upstream:
             frame = await frames.ask(ask_brokers(version, 2, topics=topics))
             brokers = read_brokers(version, frame)
             if not topics:
-                return Seen(versions, brokers, None)
+                return Seen(versions, brokers, None, {})
             few = len(frame) <= limits.FEW_TOPICS_BYTES_MAX
             self._topics_due_s = self._loop.time() + (0 if few else limits.TOPICS_LOOK_MS / 1_000)
             kept = len(frame) <= limits.TOPICS_BYTES_MAX
-            return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None)
+            deleted = await self._deleted_by(frames, versions, version, frame)
+            return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None, deleted)
         finally:
             frames.close()
+
+    async def _deleted_by(
+        self, frames: "_Frames", versions: Mapping[int, Offered], version: int, listed: bytes
+    ) -> Mapping[str, int]:
+        """Which topics are known to be deleted with this list of all."""
+        theirs = versions[Api.METADATA]
+        if not theirs.low <= BY_ID <= theirs.high:
+            return {}
+        # Off the loop: it makes an object of each partition.
+        found = await self._loop.run_in_executor(None, read_listed, version, listed)
+        self._deleted.listed(self._wall_ms(), found)
+        ids = self._deleted.to_ask()
+        if not ids:
+            return {}
+        return self._deleted.answered(read_topics(await frames.ask(ask_topics(3, ids))))
 
 
 class _Frames(asyncio.Protocol):

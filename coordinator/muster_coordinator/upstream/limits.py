@@ -38,6 +38,10 @@ LOGIN_TOLD_CHARS_MAX = 200
 """Of what a broker says when it refuses a login."""
 LOGIN_ANSWER_BYTES_MAX = 64 * KIB
 """One of its answers until then."""
+TOPICS_TOLD_MAX = 20
+"""Names of deleted topics in one line of the log."""
+SUSPECTS_ASKED_MAX = 100
+"""Topics that are asked for by id in one look, because the list of all does not have them any more."""
 UNSEEN_LOOKS_MAX = 10
 """Brokers that a look asks for the first time, besides the one that it asks."""
 LOOK_ANSWER_BYTES_MAX = 16 * MIB

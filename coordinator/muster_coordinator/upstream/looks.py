@@ -6,17 +6,21 @@ answers, and Metadata of no topic, or of all. What this does not do: connect, or
 (`runtime.upstream`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.upstream.apis import Offered, versions_of
 from muster_coordinator.upstream.brokers import Broker, readdressed
+from muster_coordinator.upstream.deleted_topics import Listed
 from muster_coordinator.upstream.frames import framed, read_answer
 from muster_coordinator.upstream.remembered import Remembered
+from muster_coordinator.wire.schema import EMPTY_UUID
 from muster_coordinator.wire.versions import VERSIONS, Api
 
-_PREFERRED = 12
+BY_ID = 12
+"""The first version of Metadata that asks by id."""
+_PREFERRED = BY_ID
 """Of Metadata: with topic ids, and from then on nothing is new that is used."""
 
 
@@ -27,6 +31,8 @@ class Seen(NamedTuple):
     brokers: tuple[Broker, ...]
     remembered: Remembered | None
     """None: it was not asked for topics, or has more than are kept."""
+    deleted: Mapping[str, int]
+    """Topics that are known to be deleted by now (`deleted_topics`)."""
 
 
 def ask_versions(correlation: int) -> bytes:
@@ -63,6 +69,30 @@ def ask_brokers(version: int, correlation: int, *, topics: bool = False) -> byte
         "include_topic_authorized_operations": False,
     }
     return framed(Api.METADATA, version, correlation, asked)
+
+
+def ask_topics(correlation: int, ids: Iterable[bytes]) -> bytes:
+    """The request for topics by their ids, which only `BY_ID` and later versions can ask."""
+    asked = {
+        "topics": [{"topic_id": topic_id, "name": None} for topic_id in ids],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return framed(Api.METADATA, BY_ID, correlation, asked)
+
+
+def read_topics(frame: bytes) -> list[tuple[bytes, int]]:
+    """Of its answer: (id, error). Raises `WireError`."""
+    return [(topic.topic_id, topic.error_code) for topic in read_answer(Api.METADATA, BY_ID, frame).topics]
+
+
+def read_listed(version: int, frame: bytes) -> Listed:
+    """Of an answer about all topics: those with an id. Raises `WireError`."""
+    answer = read_answer(Api.METADATA, version, frame)
+    ids = ((getattr(topic, "topic_id", EMPTY_UUID), topic) for topic in answer.topics)
+    names = {topic_id: topic.name for topic_id, topic in ids if topic_id != EMPTY_UUID and not topic.error_code}
+    return Listed(getattr(answer, "cluster_id", None), names)
 
 
 def read_brokers(version: int, frame: bytes) -> tuple[Broker, ...]:

@@ -289,6 +289,62 @@ def test_tombstones_of_a_deleted_topic_that_were_refused_are_tried_again_by_the_
     host.check_replicas()
 
 
+# Topics of an upstream Kafka.
+
+
+def gone(host: Host, **last_seen_ms: int) -> None:
+    host.run(host.leader.topics_gone(host.now, last_seen_ms))
+    host.tick()
+
+
+def test_offsets_of_a_topic_that_is_gone_are_tombstoned_if_they_were_committed_by_then():
+    host = Host()
+    host.ask(commit(offset=1))
+    host.ask(commit(offset=1, group="h"))
+    seen_ms = host.now.wall_ms
+    host.advance(5_000)
+    host.ask(commit(offset=2, partition=1))
+    gone(host, t=seen_ms, other=seen_ms)
+    assert [fetch(host, partition=p).offset for p in range(2)] == [-1, 2]
+    assert fetch(host, "h").offset == -1
+    host.check_replicas()
+    host.ask(commit(offset=3))
+    gone(host, t=seen_ms)
+    assert fetch(host).offset == 3, "of its successor"
+
+
+def test_a_name_in_a_text_or_in_part_is_another_topics():
+    host = Host()
+    host.ask(commit(metadata="the topic tt"))
+    gone(host, the=host.now.wall_ms, tt=host.now.wall_ms, topic=host.now.wall_ms)
+    assert fetch(host).offset == 5
+
+
+def test_a_commit_in_flight_survives_a_topic_that_is_gone():
+    host = Host()
+    host.ask(commit(offset=1))
+    seen_ms = host.now.wall_ms
+    host.advance(5_000)
+    host.hold = True
+    ticket = host.send(commit(offset=2))
+    gone(host, t=seen_ms)
+    host.commit_all()
+    host.tick()
+    host.commit_all()
+    assert code_of(host.answers[ticket]) == 0
+    host.hold = False
+    assert fetch(host).offset == 2
+
+
+def test_a_follower_removes_offsets_of_topics_that_are_gone_when_it_leads():
+    host = Host()
+    host.ask(commit())
+    for follower in host.followers:
+        assert follower.topics_gone(host.now, {"t": host.now.wall_ms}) == []
+    host.crash()
+    assert fetch(host).offset == -1
+
+
 # What of it is told to who shows offsets elsewhere.
 
 

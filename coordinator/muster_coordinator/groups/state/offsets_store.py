@@ -90,6 +90,15 @@ class OffsetsStore:
             return topic_id in found
         return any(topic_id in row for _, _, row in found.rows())
 
+    def names(self, group: str, topic: str) -> bool:
+        """Whether a row may be of this topic: False is certain, True is not. Never unpacks."""
+        found = self._groups.get(group)
+        if found is None:
+            return False
+        if isinstance(found, bytes):
+            return topic.encode() in found
+        return any(name == topic for name, _, _ in found.rows())
+
     def put(self, group: str, topic: str, partition: int, row: bytes) -> None:
         self.put_all(group, ((topic, partition, row),))
 

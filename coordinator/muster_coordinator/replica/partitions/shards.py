@@ -18,7 +18,7 @@ What it does not do: decide anything about groups.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -391,6 +391,11 @@ class ShardGroup(CoordinatorGroup[Effect]):
         super().moved()
         if len(self._parking) and self.group.serves and not self.group.transferring:
             self._unpark()
+
+    def topics_gone(self, last_seen_ms: Mapping[str, int]) -> None:
+        """Topics of an upstream were deleted (ADR 96)."""
+        self._run(self.shard.topics_gone(self._now(), last_seen_ms))
+        self._arm()
 
     def topic_deleted(self, topic_id: bytes) -> None:
         """A topic was deleted (decision 27). The shards of all replicas are told, since a follower may lead later."""

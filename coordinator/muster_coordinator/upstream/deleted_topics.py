@@ -1,0 +1,95 @@
+"""Which topics of the upstream were deleted: judged from one look to the next, and never by absence alone.
+
+Problem: committed offsets of a deleted topic must go, or a topic of its name that comes after it is read from the
+middle. But a topic may also be missing in a list because its broker hides it (a right was taken from the replicas'
+user), is late, or is one of another Kafka by now. Mechanism: what was listed before and is not any more is asked for by
+its id. It was deleted if `PROOFS` looks, one after the other, say that nobody knows that id, while the cluster is still
+the same one. Told is when the topic was last listed, less a margin for clocks: offsets that were committed later may be
+those of its successor. What this does not do: know of topics that nobody saw since this process began, or ask
+(`looks`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from muster_coordinator.errors import Code
+from muster_coordinator.upstream.limits import SUSPECTS_ASKED_MAX
+from muster_coordinator.wire.schema import EMPTY_UUID
+
+PROOFS = 2
+CLOCK_MARGIN_MS = 1_000
+"""Commits are stamped by their coordinator, and looks by this replica."""
+
+
+class Listed(NamedTuple):
+    """All topics of the upstream at one look."""
+
+    cluster_id: str | None
+    names: Mapping[bytes, str]
+    """By id."""
+
+
+class _Topic:
+    """A topic that was listed."""
+
+    __slots__ = ("name", "proofs", "seen_ms")
+
+    def __init__(self, name: str, seen_ms: int) -> None:
+        self.name = name
+        self.seen_ms = seen_ms
+        self.proofs = 0
+
+
+class DeletedTopics:
+    """What one process has seen."""
+
+    def __init__(self) -> None:
+        self._cluster_id: str | None = None
+        self._topics: dict[bytes, _Topic] = {}
+        self._missing: dict[bytes, None] = {}
+        """Those that the last list did not have, the oldest first."""
+
+    def listed(self, now_ms: int, listed: Listed) -> None:
+        """A list of all topics; `now_ms` is wall time."""
+        if listed.cluster_id != self._cluster_id:
+            self._cluster_id = listed.cluster_id
+            self._topics.clear()
+            self._missing.clear()
+        for topic_id, name in listed.names.items():
+            if topic_id == EMPTY_UUID:
+                continue
+            known = self._topics.get(topic_id)
+            if known is None:
+                self._topics[topic_id] = _Topic(name, now_ms)
+            else:
+                known.name, known.seen_ms, known.proofs = name, now_ms, 0
+                self._missing.pop(topic_id, None)
+        for topic_id in self._topics.keys() - listed.names.keys() - self._missing.keys():
+            self._missing[topic_id] = None
+
+    def to_ask(self) -> tuple[bytes, ...]:
+        """Ids to ask for."""
+        return tuple(self._missing)[:SUSPECTS_ASKED_MAX]
+
+    def answered(self, errors: Iterable[tuple[bytes, int]]) -> dict[str, int]:
+        """(id, error) of what was asked for. Returns the deleted topics: name → wall time until which offsets that were
+        committed are theirs."""
+        deleted: dict[str, int] = {}
+        for topic_id, error in errors:
+            topic = self._topics.get(topic_id)
+            if topic is None or topic_id not in self._missing:
+                continue
+            if error != Code.UNKNOWN_TOPIC_ID:
+                topic.proofs = 0
+                self._asked_later(topic_id)
+                continue
+            topic.proofs += 1
+            if topic.proofs >= PROOFS:
+                del self._topics[topic_id], self._missing[topic_id]
+                until_ms = topic.seen_ms - CLOCK_MARGIN_MS
+                deleted[topic.name] = max(until_ms, deleted.get(topic.name, until_ms))
+        return deleted
+
+    def _asked_later(self, topic_id: bytes) -> None:
+        """Others have their turn before it."""
+        self._missing[topic_id] = self._missing.pop(topic_id)
