@@ -26,8 +26,8 @@ TOPICS_LOOK_MS = 30_000
 """Between two looks at its topics, if they are many; else each look asks for them."""
 FEW_TOPICS_BYTES_MAX = 256 * KIB
 """A list of topics that are not many: some 5,000 partitions."""
-TOPICS_BYTES_MAX = 8 * MIB
-"""A list of all topics that is kept: some 150,000 partitions."""
+TOPICS_BYTES_MAX = 2 * MIB
+"""A list of all topics that is kept: some 55,000 partitions. Reading it when it is needed holds the loop for 0.3 s."""
 TOLD_BYTES_MAX = MIB
 """Answers about topics that clients got since."""
 LOOK_AGAIN_MS = 500
