@@ -15,10 +15,15 @@ def listed(cluster: str | None = "cluster", **names: bytes) -> Listed:
     return Listed(cluster, {topic_id: name for name, topic_id in names.items()})
 
 
-def look(seen: DeletedTopics, now_ms: int, of: Listed, error: int = GONE) -> dict[str, int]:
-    """A list, and every question answered with this error."""
+ONE = ("kafka-1", 9092)
+
+
+def look(
+    seen: DeletedTopics, now_ms: int, of: Listed, error: int = GONE, *, by: int = 1, brokers: int = 1
+) -> dict[str, int]:
+    """A list, and every question answered with this error, by one of so many brokers."""
     seen.listed(now_ms, of)
-    return seen.answered([(topic_id, error) for topic_id in seen.to_ask()])
+    return seen.answered([(topic_id, error) for topic_id in seen.to_ask()], (f"kafka-{by}", 9092), brokers)
 
 
 def test_a_topic_that_nobody_knows_any_more_was_deleted_after_it_was_last_listed() -> None:
@@ -51,6 +56,24 @@ def test_a_topic_that_is_hidden_or_back_was_not_deleted() -> None:
     assert seen.to_ask() == ()
 
 
+def test_a_broker_that_was_cut_off_proves_nothing_by_itself() -> None:
+    """It has never heard of the topic, and says so as often as it is asked."""
+    seen = DeletedTopics()
+    look(seen, 1, listed(t=A), by=1, brokers=3)
+    for now in range(2, 20):
+        assert look(seen, now, listed(), by=2, brokers=3) == {}
+    assert look(seen, 20, listed(t=A), by=1, brokers=3) == {}
+    assert look(seen, 21, listed(), by=2, brokers=3) == {}
+    assert look(seen, 22, listed(), by=3, brokers=3) == {"t": 20 - CLOCK_MARGIN_MS}
+
+
+def test_of_many_brokers_five_are_enough() -> None:
+    seen = DeletedTopics()
+    look(seen, 1, listed(t=A), by=1, brokers=50)
+    told = [bool(look(seen, 1 + by, listed(), by=by, brokers=50)) for by in range(1, 7)]
+    assert told == [False] * 4 + [True, False]
+
+
 def test_another_cluster_has_deleted_nothing() -> None:
     seen = DeletedTopics()
     look(seen, 1, listed(t=A))
@@ -64,7 +87,7 @@ def test_an_answer_that_nobody_asked_for_proves_nothing() -> None:
     seen = DeletedTopics()
     look(seen, 1, listed(t=A))
     for _ in range(PROOFS + 1):
-        assert seen.answered([(A, GONE), (C, GONE)]) == {}
+        assert seen.answered([(A, GONE), (C, GONE)], ONE, 1) == {}
 
 
 def test_many_at_once_are_asked_for_in_turns() -> None:
@@ -77,7 +100,7 @@ def test_many_at_once_are_asked_for_in_turns() -> None:
         asked = seen.to_ask()
         assert len(asked) <= SUSPECTS_ASKED_MAX
         # Half of them are hidden, which must not keep the others from their turn.
-        deleted |= seen.answered([(i, DENIED if int.from_bytes(i, "big") % 2 else GONE) for i in asked]).keys()
+        deleted |= seen.answered([(i, DENIED if int.from_bytes(i, "big") % 2 else GONE) for i in asked], ONE, 1).keys()
     assert deleted == {f"t{number}" for number in range(2, 2 * SUSPECTS_ASKED_MAX + 1, 2)}
 
 
@@ -96,7 +119,7 @@ def test_what_is_told_was_listed_then_and_never_again(steps: list[tuple[dict[str
         there = {} if hides else {topic_id: name for name, topic_id in names.items()}
         seen.listed(now_ms, Listed("c", there))
         last |= {topic_id: (name, now_ms) for topic_id, name in there.items()}
-        told = seen.answered([(topic_id, DENIED if hides else GONE) for topic_id in seen.to_ask()])
+        told = seen.answered([(topic_id, DENIED if hides else GONE) for topic_id in seen.to_ask()], ONE, 1)
         for name, until_ms in told.items():
             assert not hides
             assert (name, until_ms + CLOCK_MARGIN_MS) in last.values()

@@ -73,7 +73,7 @@ class Upstream:
         self._remembered: Remembered | None = None
         self._topics_due_s = -math.inf
         """When topics are looked at next, by the loop's clock."""
-        self._turn = 0
+        self._turn = self._look_turn = 0
         self._task: asyncio.Task[None] | None = None
         self._sooner = asyncio.Event()
         self._reached: bool | None = None
@@ -105,7 +105,8 @@ class Upstream:
         """See `upstream_passage.Brokers`."""
         if node is None:
             async with asyncio.timeout(limits.CONNECT_ANY_MS_MAX / 1_000):
-                await self._dial_one_of(self._in_turn(), made)
+                self._turn += 1
+                await self._dial_one_of(self._in_turn(self._turn), made)
             return
         known = addresses(self._brokers).get(node)
         if known is None:
@@ -139,11 +140,10 @@ class Upstream:
 
     # -- looking
 
-    def _in_turn(self) -> list[Address]:
+    def _in_turn(self, turn: int) -> list[Address]:
         """Whom to ask, another one first each time: brokers that are known, then the configuration's addresses."""
         known = [(broker.host, broker.port) for broker in self._brokers]
-        self._turn += 1
-        shift = self._turn % max(len(known), 1)
+        shift = turn % max(len(known), 1)
         found = [*known[shift:], *known[:shift], *self._bootstrap]
         return list(dict.fromkeys(found))
 
@@ -166,7 +166,8 @@ class Upstream:
     async def _look(self) -> bool:
         """Ask one after the other until one answers, and then those of whom we do not know yet what they speak."""
         problems = []
-        for address in self._in_turn():
+        self._look_turn += 1
+        for address in self._in_turn(self._look_turn):
             problem = await self._look_at(address)
             if not problem:
                 self._told(reached=True, why="")
@@ -238,25 +239,25 @@ class Upstream:
             few = len(frame) <= limits.FEW_TOPICS_BYTES_MAX
             self._topics_due_s = self._loop.time() + (0 if few else limits.TOPICS_LOOK_MS / 1_000)
             kept = len(frame) <= limits.TOPICS_BYTES_MAX
-            deleted = await self._deleted_by(frames, versions, version, frame)
+            deleted = await self._deleted_by(frames, versions, Said(version, frame), address, len(brokers))
             return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None, deleted)
         finally:
             frames.close()
 
     async def _deleted_by(
-        self, frames: "_Frames", versions: Mapping[int, Offered], version: int, listed: bytes
+        self, frames: "_Frames", versions: Mapping[int, Offered], said: Said, by: Address, brokers: int
     ) -> Mapping[str, int]:
-        """Which topics are known to be deleted with this list of all."""
+        """Which topics are known to be deleted with this list of all, that one of so many brokers gave."""
         theirs = versions[Api.METADATA]
         if not theirs.low <= BY_ID <= theirs.high:
             return {}
         # Off the loop: it makes an object of each partition.
-        found = await self._loop.run_in_executor(None, read_listed, version, listed)
+        found = await self._loop.run_in_executor(None, read_listed, said.version, said.frame)
         self._deleted.listed(self._wall_ms(), found)
         ids = self._deleted.to_ask()
         if not ids:
             return {}
-        return self._deleted.answered(read_topics(await frames.ask(ask_topics(3, ids))))
+        return self._deleted.answered(read_topics(await frames.ask(ask_topics(3, ids))), by, brokers)
 
 
 class _Frames(asyncio.Protocol):
