@@ -72,7 +72,7 @@ def test_a_reader_from_there_meets_every_entry_not_acknowledged(
 )
 def test_what_has_no_offset_is_told_and_nothing_is_planned(position: RedisPosition) -> None:
     with pytest.raises(CliError, match=r"no offset was imported: entry .* of s") as told:
-        plan_import({P: ("s", position)}, {}, {P: 0}, {P: at(9, 1)}, OFFSETS)
+        plan_import({P: ("s", position)}, {}, {P: 0}, {P: at(9, 1)}, {"t": OFFSETS})
     assert told.value.code is Exit.REFUSED
 
 
@@ -81,20 +81,29 @@ def test_what_has_no_offset_is_told_and_nothing_is_planned(position: RedisPositi
 )
 def test_it_is_limited_to_the_log(start: int, end: int, new: int) -> None:
     position = RedisPosition(EntryId(5, 7), 0, None)
-    plan = plan_import({P: ("s", position)}, {P: 3}, {P: start}, {P: end}, OFFSETS)
+    plan = plan_import({P: ("s", position)}, {P: 3}, {P: start}, {P: end}, {"t": OFFSETS})
     assert plan == [Taken(P, "s", position, 3, new)]
+
+
+@pytest.mark.parametrize(("bits", "last", "new"), [(1, (5, 0), 11), (1, (5, 1), 12), (20, (5, 7), 5 * 2**20 + 8)])
+def test_each_topic_has_bits_of_its_own(bits: int, last: tuple[int, int], new: int) -> None:
+    other = TopicPartition("u", 0)
+    found = {P: ("s", RedisPosition(EntryId(*last), 0, None)), other: ("o", RedisPosition(EntryId(5, 7), 0, None))}
+    bounds = {P: 0, other: 0}, {P: 2**62, other: 2**62}
+    plan = plan_import(found, {}, *bounds, {"t": Offsets.of_bits(bits), "u": OFFSETS})
+    assert [(one.partition, one.new) for one in plan] == [(P, new), (other, at(5, 8))]
 
 
 def test_a_stream_without_the_group_gets_no_offset_and_its_log_does_not_matter() -> None:
     position = RedisPosition(EntryId(5, 7), 0, None)
-    plan = plan_import({Q: ("q", None), P: ("s", position)}, {}, {P: 0}, {P: at(9, 0)}, OFFSETS)
+    plan = plan_import({Q: ("q", None), P: ("s", position)}, {}, {P: 0}, {P: at(9, 0)}, {"t": OFFSETS})
     assert [(one.partition, one.new) for one in plan] == [(P, at(5, 8)), (Q, None)]
 
 
 @pytest.mark.parametrize("unknown", [({P: UNKNOWN}, {P: 1}), ({P: 1}, {P: UNKNOWN})])
 def test_an_unknown_log_is_not_guessed(unknown: tuple) -> None:
     with pytest.raises(CliError, match="t-0: log start or end is unknown") as told:
-        plan_import({P: ("s", RedisPosition(EntryId(5, 7), 0, None))}, {}, *unknown, OFFSETS)
+        plan_import({P: ("s", RedisPosition(EntryId(5, 7), 0, None))}, {}, *unknown, {"t": OFFSETS})
     assert told.value.code is Exit.UNREACHABLE
 
 

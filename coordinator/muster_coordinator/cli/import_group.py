@@ -24,9 +24,8 @@ from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.cli.redis_groups import RedisAt, positions, redis_at
 from muster_coordinator.cli.reset_offsets import known_partitions
 from muster_coordinator.groups.assignors.membership import TopicPartition
-from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.redis_streams.entry_ids import Offsets
-from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.replica.partitions.stream_place import StreamPlace
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 
 _COLUMNS = (
@@ -76,10 +75,10 @@ def import_group(
     require("this command", "cli", "redis")
     at = redis_at(from_redis, timeout)
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
-        places = _places(side, topics or [], streams or [], at.keys.redis_prefix)
+        places, offsets = _places(side, topics or [], streams or [], at.keys.redis_prefix)
         if execute:
             _refuse_live(side, group)
-        _import(side, _Asked(group, redis_group or group, at, places, overwrite, execute), output)
+        _import(side, _Asked(group, redis_group or group, at, places, offsets, overwrite, execute), output)
 
 
 class _Asked(NamedTuple):
@@ -87,6 +86,9 @@ class _Asked(NamedTuple):
     redis_group: str
     at: RedisAt
     places: Mapping[TopicPartition, str]
+    """The stream at which the group is."""
+    offsets: Mapping[str, Offsets]
+    """Of each topic."""
     overwrite: bool
     execute: bool
 
@@ -100,7 +102,7 @@ def _import(side: KafkaSide, asked: _Asked, output: Format) -> None:
         raise CliError(Exit.NOT_FOUND, f"no group {name} in Redis at {_listed([one for one, _ in found.values()])}")
     committed = committed_offsets(side, group)
     starts, ends = start_offsets(side, partitions), end_offsets(side, partitions)
-    plan = plan_import(found, committed, starts, ends, Offsets.of_bits(SEQUENCE_BITS_DEFAULT))
+    plan = plan_import(found, committed, starts, ends, asked.offsets)
     taken = {one.partition: one.new for one in plan if one.new is not None}
     there = len(taken.keys() & committed.keys())
     if asked.execute:
@@ -125,34 +127,49 @@ def _import(side: KafkaSide, asked: _Asked, output: Format) -> None:
         )
 
 
-def _places(side: KafkaSide, topics: Sequence[str], streams: Sequence[str], prefix: str) -> dict[TopicPartition, str]:
-    """Each partition's stream. Raises CliError."""
+def _places(
+    side: KafkaSide, topics: Sequence[str], streams: Sequence[str], prefix: str
+) -> tuple[dict[TopicPartition, str], dict[str, Offsets]]:
+    """Each partition's stream, and each topic's offsets. Raises CliError."""
     if not topics and not streams:
         raise CliError(Exit.USAGE, "give the topics with --topic, or streams with --stream")
-    places: dict[TopicPartition, str] = {}
-    named = [(one, keys_of(prefix, *one)[0]) for one in known_partitions(side, topics)]
+    named: list[tuple[TopicPartition, str | None]] = [(one, None) for one in known_partitions(side, topics)]
     for stream, partition in map(parse_stream, streams):
         known_partitions(side, [f"{partition.topic}:{partition.partition}"])
         named.append((partition, stream))
-    for partition, stream in named:
+    configs = {topic: _configs(side, topic) for topic in sorted({one.topic for one, _ in named})}
+    places: dict[TopicPartition, str] = {}
+    offsets: dict[str, Offsets] = {}
+    for partition, stream_or_own in named:
+        own = _place(prefix, partition, configs[partition.topic])
+        stream = own.stream if stream_or_own is None else stream_or_own
+        offsets[partition.topic] = own.offsets
         if places.setdefault(partition, stream) != stream:
             raise CliError(Exit.USAGE, f"{partition.topic}:{partition.partition} is named with two streams")
-    for topic in sorted({one.topic for one in places}):
-        _refuse_elsewhere(side, topic)
-    return places
+    return places, offsets
 
 
-def _refuse_elsewhere(side: KafkaSide, topic: str) -> None:
-    """Offsets of a topic that is not in Redis have nothing to do with ids. Raises CliError."""
+def _place(prefix: str, partition: TopicPartition, configs: Mapping[str, str]) -> StreamPlace:
+    """Raises CliError."""
+    try:
+        return StreamPlace.of(prefix, partition.topic, configs, partition.partition)
+    except ValueError as error:  # of a release that comes after this command's
+        raise CliError(Exit.REFUSED, f"the configs of topic {partition.topic} are not understood: {error}") from error
+
+
+def _configs(side: KafkaSide, topic: str) -> dict[str, str]:
+    """The configs of a topic in Redis; offsets of one that is elsewhere have nothing to do with ids. Raises
+    CliError."""
     kinds = side.kafka.admin
     resource = kinds.ConfigResource(kinds.ConfigResourceType.TOPIC, topic)
     answer = side.ask(lambda admin: admin.describe_configs([resource]), f"cannot read the configs of topic {topic}")
-    configs = answer["topic"][topic]
-    store = configs.get(STORE_CONFIG, {}).get("value") if isinstance(configs, Mapping) else None
-    if store != REDIS.name:
+    told = answer["topic"][topic]
+    values = {name: one.get("value") for name, one in told.items()} if isinstance(told, Mapping) else {}
+    if values.get(STORE_CONFIG) != REDIS.name:
         raise CliError(
             Exit.REFUSED, f"topic {topic} is not in Redis ({STORE_CONFIG}), so its offsets say nothing of entries"
         )
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _refuse_live(side: KafkaSide, group: str) -> None:

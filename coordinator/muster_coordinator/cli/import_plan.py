@@ -59,10 +59,10 @@ def plan_import(
     committed: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, OffsetOrUnknown],
     ends: Mapping[TopicPartition, OffsetOrUnknown],
-    offsets: Offsets,
+    offsets: Mapping[str, Offsets],
 ) -> list[Taken]:
-    """What each partition gets, limited to its log: below its start there is nothing left, and beyond its end a reader
-    would be sent elsewhere. Raises CliError."""
+    """What each partition gets, by its topic's `offsets`, limited to its log: below its start there is nothing left,
+    and beyond its end a reader would be sent elsewhere. Raises CliError."""
     plan = []
     for partition, (stream, position) in sorted(found.items()):
         current = committed.get(partition)
@@ -74,7 +74,7 @@ def plan_import(
             where = f"{partition.topic}-{partition.partition}"
             raise CliError(Exit.UNREACHABLE, f"{where}: log start or end is unknown; no offset was imported")
         try:
-            wanted = next_offset(position, offsets, stream)
+            wanted = next_offset(position, offsets[partition.topic], stream)
         except EntryBeyondOffsets as error:
             raise CliError(Exit.REFUSED, f"no offset was imported: {error}") from error
         plan.append(Taken(partition, stream, position, current, min(max(wanted, start), end)))

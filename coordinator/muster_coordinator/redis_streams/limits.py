@@ -31,6 +31,8 @@ STREAM_RETRY_MS_MAX = 1_000
 """Between two tries of an append whose fate is not known, or whose server is away."""
 FORGETS_MAX = 20
 """Tries to remove the stream of a deleted topic, `STREAM_RETRY_MS_MAX` times the number of the try apart."""
+FORGOTTEN_AT_ONCE = 1_000
+"""Fields of the hash beside a stream that stays, which one call looks through for groups that were shown there."""
 PRODUCERS_LOOKED_AT_MAX = 2_000
 """Of one partition at each `log.retention.check.interval.ms`: with the default half a million a day."""
 MIRROR_ENTRIES_COUNTED_MAX = 200

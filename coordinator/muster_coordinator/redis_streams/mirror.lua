@@ -4,9 +4,10 @@
 --   NUMBER" of the last call that set it.
 -- ARGV: the cluster's id; the topic's incarnation; the Raft group of the group's coordinator, its term, and the number
 --   of this call in that; the group; the id of the entry before its committed offset, '' to take the group away; how
---   many entries behind that id, and bytes of them, are counted at most.
+--   many entries behind that id, and bytes of them, are counted at most; 'keep' if the stream is somebody else's.
 -- Returns {word, detail}: OK; STALE, a later call was here; FOREIGN, there is a group of this name that was not made
---   here; USED, it was, and has consumers of Redis now; FENCED by a later topic of this name; UNCLAIMED; TYPE.
+--   here; USED, it was, and has consumers of Redis now; FENCED by a later topic of this name; UNCLAIMED; TYPE; NONE, the
+--   stream is not there, and is somebody else's to make.
 --
 -- A group that is not noted, or has consumers, is never set or destroyed. It is made first and noted then: where the
 -- note is refused, the group is foreign from then on. ENTRIESREAD is given where it is certain: no entry behind the id
@@ -103,11 +104,14 @@ if exists and not noted then
   return {'FOREIGN', ''}
 elseif used then
   return {'USED', ''}
+elseif kind == 'none' and ARGV[10] == 'keep' then
+  redis.call('HDEL', state, note)  -- else a group that they make with the stream would be taken for ours
+  return {'NONE', ''}
 end
 local counted = kind == 'stream' and entries_read()
 local command = {'XGROUP', exists and 'SETID' or 'CREATE', stream, group, id}
 if not exists then
-  command[#command + 1] = 'MKSTREAM'
+  command[#command + 1] = 'MKSTREAM'  -- of a stream of ours: the topic is there, though it has no record yet
 end
 if counted then
   command[#command + 1] = 'ENTRIESREAD'

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, Offsets
+from muster_coordinator.redis_streams.owned import kept
 
 _NOTE = b"g:"
 
@@ -30,8 +31,10 @@ class Caller(NamedTuple):
     """Of this call in that term."""
 
 
-def mirror_arguments(caller: Caller, group: str, committed: int | None, offsets: Offsets) -> list[bytes]:
-    """ARGV of `mirror.lua`; None: the group has no offset, and is shown no more."""
+def mirror_arguments(
+    caller: Caller, group: str, committed: int | None, offsets: Offsets, *, keep: bool = False
+) -> list[bytes]:
+    """ARGV of `mirror.lua`; None: the group has no offset, and is shown no more. `keep`: as in `owned.Claim`."""
     return [
         caller.cluster.encode(),
         *(b"%d" % number for number in caller[1:]),
@@ -39,6 +42,7 @@ def mirror_arguments(caller: Caller, group: str, committed: int | None, offsets:
         b"" if committed is None else last_delivered(committed, offsets),
         b"%d" % limits.MIRROR_ENTRIES_COUNTED_MAX,
         b"%d" % limits.MIRROR_BYTES_COUNTED_MAX,
+        *kept(keep=keep),
     ]
 
 

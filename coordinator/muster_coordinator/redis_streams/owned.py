@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
 
 def kept(*, keep: bool) -> list[bytes]:
-    """The last of ARGV of `claim.lua` and `forget.lua`."""
+    """Of ARGV of `claim.lua`, `forget.lua` and `mirror.lua`."""
     return [b"keep"] if keep else []
 
 

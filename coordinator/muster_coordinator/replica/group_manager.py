@@ -38,9 +38,10 @@ from muster_coordinator.replica.multiraft.host import SEGMENT, Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
-from muster_coordinator.replica.partitions.redis_log import RedisLog, StreamPlace
+from muster_coordinator.replica.partitions.redis_log import RedisLog
 from muster_coordinator.replica.partitions.redis_mirror import GroupMirror
 from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.stream_place import StreamPlace
 from muster_coordinator.replica.partitions.suspensions import Suspensions
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
 from muster_coordinator.replica.partitions.topic_making import TopicMaking
@@ -451,16 +452,17 @@ class GroupManager:
     def _topic_log(self, number: GroupNo, topic: Topic, index: int, machine: TopicGroup) -> LogView:
         """Of a topic in Redis the machine holds no records: its group owns the stream."""
         loop, group, damaged = self._loop, machine.group, self.damage.report
-        if dict(topic.configs).get(STORE_CONFIG) != REDIS.name:
+        own = dict(topic.configs)
+        if own.get(STORE_CONFIG) != REDIS.name:
             return TopicLog(loop, group, machine, lambda: self._configs(number), damaged)
-        place = StreamPlace.of(self.record.cluster_id, self._settings.redis_prefix, topic, index)
-        state, streams = machine.state, self._streams
+        place = StreamPlace.of(self._settings.redis_prefix, topic.name, own, index)
+        cluster, state, streams = self.record.cluster_id, machine.state, self._streams
 
         def configs() -> Mapping[str, str]:
             """Without what the server compacts by default: a stream is not compacted."""
             return {**self._configs(number), "cleanup.policy": "delete"}
 
-        return RedisLog(loop, group, state, damaged, place, streams, configs, self._notice)
+        return RedisLog(loop, group, state, damaged, cluster, place, streams, configs, self._notice)
 
     def _make_transactions(self, number: GroupNo, topic: Topic, index: int, log: PartitionLog | None) -> None:
         """A partition of the transaction log."""

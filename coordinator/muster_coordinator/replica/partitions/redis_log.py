@@ -11,21 +11,16 @@ count lag.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from typing_extensions import override
 
-from muster_coordinator.controller.image import Topic
-from muster_coordinator.controller.stream_names import names_of
-from muster_coordinator.controller.topic_configs import SEQUENCE_BITS, VALUE_FIELD
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, outcome
 from muster_coordinator.redis_streams.batches import batches
-from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, Offsets
+from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets, NotAppendable
-from muster_coordinator.redis_streams.keys import keys_beside, keys_of
 from muster_coordinator.redis_streams.owned import (
     LAST,
     ZERO,
@@ -53,6 +48,7 @@ from muster_coordinator.redis_streams.server import (
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.redis_appends import Appends, Outcome
+from muster_coordinator.replica.partitions.stream_place import StreamPlace
 from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
 from muster_coordinator.replica.partitions.topic_logs import (
     EARLIEST,
@@ -79,28 +75,6 @@ NOT_RETAINED = "Redis does not cut a stream to its retention"
 NOT_FORGOTTEN = "a key of a deleted topic is still in Redis: remove it by hand"
 
 
-class StreamPlace(NamedTuple):
-    """Which stream a partition is, and what its entries mean: for good, as the topic's configs that say it."""
-
-    cluster: str
-    keys: tuple[str, str]
-    """The stream, and the hash beside it."""
-    offsets: Offsets
-    value_field: bytes | None = None
-    """Of entries that others have written: the field that is a record's value."""
-    keep: bool = False
-    """The stream has its name by `redis.stream`: it is somebody else's, and stays when the topic is deleted."""
-
-    @classmethod
-    def of(cls, cluster: str, prefix: str, topic: Topic, partition: int) -> "StreamPlace":
-        """Of a topic in Redis."""
-        configs, names = dict(topic.configs), names_of(topic)
-        keys = keys_of(prefix, topic.name, partition) if names is None else keys_beside(prefix, names.of(partition))
-        field = configs.get(VALUE_FIELD.name)
-        offsets = Offsets.of_bits(int(configs.get(SEQUENCE_BITS.name, SEQUENCE_BITS.default)))
-        return cls(cluster, keys, offsets, None if field is None else field.encode(), names is not None)
-
-
 class RedisLog(LogView):
     """See the module. `server` None: this replica's configuration names no Redis."""
 
@@ -113,6 +87,7 @@ class RedisLog(LogView):
         raft: RaftGroup,
         state: PartitionState,
         damaged: Damaged,
+        cluster: str,
         place: StreamPlace,
         server: StreamServer,
         configs: Callable[[], Mapping[str, str]],
@@ -121,7 +96,8 @@ class RedisLog(LogView):
         super().__init__(loop, raft, state, damaged)
         self.configs = configs
         self._keys = place.keys
-        self._stream = self._keys[0]
+        self._stream = place.stream
+        self._cluster = cluster
         self._place = place
         self._server = server
         self._notice = notice
@@ -148,7 +124,7 @@ class RedisLog(LogView):
         """Claim the stream; those who ask meanwhile get the same answer."""
         self._claiming.append(done)
         if len(self._claiming) == 1:
-            claim = Claim(self._place.cluster, self.group, self.raft.core.term, self._place.keep)
+            claim = Claim(self._cluster, self.group, self.raft.core.term, self._place.keep)
             self._server.run(CLAIM, self._keys, claim.arguments(), self._claimed)
 
     def _claimed(self, answer: Answer) -> None:
@@ -437,21 +413,24 @@ class RedisLog(LogView):
 
     # -- the topic's end -------------------------------------------------------------------------------------------
 
-    def forget(self, tries: int = 1) -> None:
+    def forget(self, tries: int = 1, cursor: bytes = b"0") -> None:
         """The topic is deleted. Each replica that had it asks, and one is enough; a topic of this name that is made
-        later removes what was left. What is to be kept stays: only the hash beside it is removed."""
+        later removes what was left. What is to be kept stays: only the hash beside it is removed, and the groups of
+        Kafka that were shown there, a page of them at a time, from this cursor on."""
 
         def answered(answer: Answer) -> None:
             if not isinstance(answer, Failure):
-                return
-            if tries >= limits.FORGETS_MAX:
+                if answer[0] == b"MORE":
+                    self.forget(cursor=answer[1])
+            elif tries >= limits.FORGETS_MAX:
                 left = self._keys[1] if self._place.keep else self._stream
                 self._notice(NOT_FORGOTTEN, {"key": left, "why": answer.message}, None)
             else:
                 again_ms = self._loop.monotonic_ms() + tries * limits.STREAM_RETRY_MS_MAX
-                self._loop.call_at(again_ms, lambda: self.forget(tries + 1))
+                self._loop.call_at(again_ms, lambda: self.forget(tries + 1, cursor))
 
-        asked = [self._place.cluster.encode(), b"%d" % self.group, *kept(keep=self._place.keep)]
+        asked = [self._cluster.encode(), b"%d" % self.group, *kept(keep=self._place.keep)]
+        asked += [cursor, b"%d" % limits.FORGOTTEN_AT_ONCE] if self._place.keep else []
         self._server.run(FORGET, self._keys, asked, answered)
 
     @override

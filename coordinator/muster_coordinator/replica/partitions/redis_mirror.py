@@ -18,14 +18,12 @@ from typing import NamedTuple
 
 from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import SEQUENCE_BITS_DEFAULT
 from muster_coordinator.ports import Loop, Notice, Timer
 from muster_coordinator.redis_streams import limits
-from muster_coordinator.redis_streams.entry_ids import Offsets
-from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.mirror import Caller, mirror_arguments, mirrored, mirrored_arguments
 from muster_coordinator.redis_streams.server import MIRROR, MIRRORED, Answer, Failure, StreamServer, Trouble
 from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.stream_place import StreamPlace
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 
 NOT_SHOWN = "a group cannot be shown in Redis"
@@ -46,11 +44,6 @@ class Shown(NamedTuple):
     partition: int
 
 
-class _Place(NamedTuple):
-    incarnation: GroupNo
-    topic_id: bytes
-
-
 class GroupMirror:
     """See the module. One for a replica; all calls are made on its loop."""
 
@@ -65,7 +58,6 @@ class GroupMirror:
     ) -> None:
         self._loop, self._server, self._notice = loop, server, notice
         self._cluster, self._prefix, self._image = cluster, prefix, image
-        self._offsets = Offsets.of_bits(SEQUENCE_BITS_DEFAULT)
         self._led: dict[GroupNo, ShardGroup] = {}
         self._due: dict[Shown, None] = {}
         """For the next round."""
@@ -114,7 +106,7 @@ class GroupMirror:
             self._unknown.add(topic)
 
     def _want(self, shown: Shown) -> None:
-        if self._place(shown.topic, shown.partition) is None or shown in self._due:
+        if self._in_redis(shown.topic, shown.partition) is None or shown in self._due:
             return
         if len(self._due) >= limits.MIRROR_QUEUED_MAX:
             self._left_out = True
@@ -122,16 +114,17 @@ class GroupMirror:
         self._due[shown] = None
         self._rest()
 
-    def _place(self, topic: str, partition: int) -> _Place | None:
+    def _in_redis(self, topic: str, partition: int) -> Topic | None:
         """None: it is not a partition in Redis."""
         image = self._image()
         found = None if image is None else image.topics.get(topic)
         if found is None or partition >= len(found.partitions):
             self._missed(topic)
             return None
-        if (STORE_CONFIG, REDIS.name) not in found.configs:
-            return None
-        return _Place(found.partitions[partition].group, found.topic_id)
+        return found if (STORE_CONFIG, REDIS.name) in found.configs else None
+
+    def _place(self, topic: Topic, partition: int) -> StreamPlace:
+        return StreamPlace.of(self._prefix, topic.name, dict(topic.configs), partition)
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -154,18 +147,20 @@ class GroupMirror:
             self._show(shown)
 
     def _show(self, shown: Shown) -> None:
-        shard, place = self._led.get(shown.shard), self._place(shown.topic, shown.partition)
-        if shard is None or not shard.group.serves or place is None:
+        shard, topic = self._led.get(shown.shard), self._in_redis(shown.topic, shown.partition)
+        if shard is None or not shard.group.serves or topic is None:
             self._ended()
             return
-        committed = shard.shard.committed_offset(shown.group, shown.topic, shown.partition, place.topic_id)
+        committed = shard.shard.committed_offset(shown.group, shown.topic, shown.partition, topic.topic_id)
+        if committed is None:  # it is deleted, or of a later topic of this name, whose stream may be another
+            self._missed(shown.topic)
+        place, incarnation = self._place(topic, shown.partition), topic.partitions[shown.partition].group
         self._number += 1
-        caller = Caller(self._cluster, place.incarnation, shown.shard, shard.group.core.term, self._number)
-        keys = keys_of(self._prefix, shown.topic, shown.partition)
-        asked = mirror_arguments(caller, shown.group, committed, self._offsets)
-        self._server.run(MIRROR, keys, asked, partial(self._answered, shown))
+        caller = Caller(self._cluster, incarnation, shown.shard, shard.group.core.term, self._number)
+        asked = mirror_arguments(caller, shown.group, committed, place.offsets, keep=place.keep)
+        self._server.run(MIRROR, place.keys, asked, partial(self._answered, shown, place.stream))
 
-    def _answered(self, shown: Shown, answer: Answer) -> None:
+    def _answered(self, shown: Shown, stream: str, answer: Answer) -> None:
         if isinstance(answer, Failure) and answer.trouble in _NOBODYS_FAULT:
             self._failed = True
             self._round.append(shown)
@@ -175,7 +170,6 @@ class GroupMirror:
                 self._missed(shown.topic)
             self._pause_ms = 0
             if why:
-                stream, _ = keys_of(self._prefix, shown.topic, shown.partition)
                 self._notice(NOT_SHOWN, {"stream": stream, "consumer_group": shown.group, "why": why}, None)
         self._ended()
 
@@ -239,21 +233,21 @@ class GroupMirror:
                     self._want(shown)
                 yield
 
-    def _partitions(self) -> deque[tuple[str, int, GroupNo]]:
+    def _partitions(self) -> deque[tuple[Topic, int]]:
         image = self._image()
         return deque(
-            (topic.name, index, partition.group)
+            (topic, index)
             for topic in (image.topics.values() if image is not None else ())
             if (STORE_CONFIG, REDIS.name) in topic.configs
-            for index, partition in enumerate(topic.partitions)
+            for index in range(len(topic.partitions))
         )
 
-    def _look(self, left: deque[tuple[str, int, GroupNo]], cursor: bytes = b"0") -> None:
+    def _look(self, left: deque[tuple[Topic, int]], cursor: bytes = b"0") -> None:
         """Note the groups that are shown and have no offset any more, a page at a time."""
         if not left or not self._led:
             self._end_walk(limits.MIRROR_WALK_MS)
             return
-        topic, index, incarnation = left[0]
+        topic, index = left[0]
 
         def listed(answer: Answer) -> None:
             if isinstance(answer, Failure) and answer.trouble in _NOBODYS_FAULT:
@@ -262,22 +256,22 @@ class GroupMirror:
             following = b"0"
             if not isinstance(answer, Failure):  # what a right is missing for is told by the calls that show
                 _, following, fields = answer
-                self._orphans(topic, index, fields)
+                self._orphans(topic.name, index, fields)
             if following == b"0":
                 left.popleft()
             when_ms = self._loop.monotonic_ms() + limits.MIRROR_PACE_MS
             self._loop.call_at(when_ms, lambda: self._look(left, following))
 
-        asked = mirrored_arguments(self._cluster, incarnation, cursor)
-        self._server.run(MIRRORED, keys_of(self._prefix, topic, index), asked, listed)
+        asked = mirrored_arguments(self._cluster, topic.partitions[index].group, cursor)
+        self._server.run(MIRRORED, self._place(topic, index).keys, asked, listed)
 
     def _orphans(self, topic: str, index: int, fields: Sequence[bytes]) -> None:
-        place = self._place(topic, index)
+        found = self._in_redis(topic, index)
         for group, number in mirrored(fields):
             shard = self._led.get(number)
-            if shard is None or place is None:
+            if shard is None or found is None:
                 continue
-            if shard.shard.committed_offset(group, topic, index, place.topic_id) is None:
+            if shard.shard.committed_offset(group, topic, index, found.topic_id) is None:
                 self._want(Shown(number, group, topic, index))
 
     def _end_walk(self, next_ms: int) -> None:
