@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from muster_coordinator.controller.stream_names import StreamNames, pattern_error
-from muster_coordinator.redis_streams.append_script import keys_beside, keys_of
+from muster_coordinator.redis_streams.keys import keys_beside, keys_of
 
 TEXT = st.text("a:0", max_size=4)
 

@@ -20,9 +20,12 @@ ID = b"\7" * 16
 OK = (b"OK", b"")
 
 
-def topic(name: str = "t", partitions: int = 1, first: int = 50, store: str = "redis") -> Topic:
+def topic(
+    name: str = "t", partitions: int = 1, first: int = 50, store: str = "redis", topic_id: bytes = ID, **configs: str
+) -> Topic:
     made = tuple(Partition(group=GroupNo(first + index), members=()) for index in range(partitions))
-    return Topic(name=name, topic_id=ID, partitions=made, configs=(("topic.store", store),), internal=False)
+    given = sorted({"topic.store": store, **{key.replace("_", "."): value for key, value in configs.items()}}.items())
+    return Topic(name=name, topic_id=topic_id, partitions=made, configs=tuple(given), internal=False)
 
 
 class Offsets:
@@ -167,6 +170,7 @@ def test_redis_away_is_asked_a_few_times_and_later_each_time(mirroring: Mirrorin
         (Failure(Trouble.REFUSED, "NOPERM"), "NOPERM"),
         ((b"STALE", b""), ""),
         ((b"UNCLAIMED", b""), ""),
+        ((b"NONE", b""), ""),
     ],
 )
 def test_what_redis_refuses_is_told_and_not_tried_again(mirroring: Mirroring, answer: Answer, why: str) -> None:
@@ -244,6 +248,42 @@ def test_a_topic_that_was_made_again_is_shown_when_it_is_known(mirroring: Mirror
     mirroring.mirror.topics_changed([mirroring.topics["t"]])
     mirroring.world.run_for(2_000)
     assert len(mirroring.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("configs", "shown"),
+    [
+        ({}, ("g@muster:{t:0}", b"2-0")),
+        ({"redis_stream": "korvet:{topic}:{partition}"}, ("g@korvet:t:0", b"2-0")),
+        ({"redis_stream": "a:{{{topic}}}", "redis_sequence_bits": "1"}, ("g@a:{t}", b"1024-0")),
+        ({"redis_sequence_bits": "20"}, ("g@muster:{t:0}", b"0-2048")),
+    ],
+)
+def test_a_group_is_shown_where_the_topics_configs_say(
+    mirroring: Mirroring, configs: dict[str, str], shown: tuple[str, bytes]
+) -> None:
+    mirroring.topics = {"t": topic(**configs)}
+    mirroring.lead()
+    mirroring.answer = lambda _: (b"FOREIGN", b"")
+    mirroring.commit(2049)
+    mirroring.world.run_for(1_000)
+    assert mirroring.sets() == [shown]
+    assert [f"g@{one['stream']}" for one in mirroring.notices] == [shown[0]]
+
+
+def test_an_image_with_an_earlier_topic_of_other_names_is_waited_for(mirroring: Mirroring) -> None:
+    """The offset is the later topic's, and this replica does not know that one yet: the earlier one has none."""
+    mirroring.topics = {"t": topic(topic_id=b"\6" * 16, redis_stream="old:{topic}")}
+    mirroring.lead()
+    mirroring.answer = lambda shown: (b"NONE", b"") if "old" in shown else OK
+    mirroring.commit(1025)
+    mirroring.world.run_for(10_000)
+    assert mirroring.sets() == [("g@old:t", b"")]
+    mirroring.topics = {"t": topic(first=90, redis_stream="new:{topic}")}
+    mirroring.mirror.topics_changed([mirroring.topics["t"]])
+    mirroring.world.run_for(2_000)
+    assert mirroring.sets()[1:] == [("g@new:t", b"1-0")]
+    assert mirroring.notices == []
 
 
 def test_without_a_server_a_replica_only_tries() -> None:

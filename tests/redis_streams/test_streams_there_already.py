@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.records.batch import iter_records
-from muster_coordinator.redis_streams.append_script import keys_beside
 from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.keys import keys_beside
 from muster_coordinator.redis_streams.server import Script, Trouble
 
 from tests.api.kafka_client import code

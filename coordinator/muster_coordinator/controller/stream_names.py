@@ -5,7 +5,7 @@ pattern, which is text with `{topic}`, with `{partition}` once at most, and with
 (`{{...}}`, once at most), by which Redis Cluster chooses a slot. Whether two patterns have a stream in common is found
 in their texts, for any number of partitions, so that partitions can be added without another look. Both are rules of
 feature level 4, since the log is applied by them. Pure. What this does not do: look into Redis, or name what is kept
-beside a stream (`redis_streams.append_script`).
+beside a stream (`redis_streams.keys`).
 """
 
 import re
