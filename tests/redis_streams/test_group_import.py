@@ -126,6 +126,49 @@ def test_streams_of_other_names_other_groups_and_partitions_without_the_group(
     assert [(one["partition"], one["lag"]) for one in lags] == [(0, 0), (1, 0)]
 
 
+@pytest.mark.parametrize("bits", [1, 20])
+def test_a_group_of_streams_that_were_there_goes_on_by_the_topics_own_names_and_bits(
+    at: MusterCluster, cli: Connection, url: str, bits: int
+) -> None:
+    """One partition by the topic's own stream, one by another that has its ids, of two topics at once: the other one
+    has ten bits, and Muster's names."""
+    name, plain, most, ms = f"there{bits}", f"plain{bits}", 2**bits - 1, 1_700_000_000_000
+    for partition in range(2):
+        for place in (EntryId(ms, 0), EntryId(ms, most), EntryId(ms + 1, 0)):
+            cli.ask("XADD", f"korvet:{name}:{partition}", place.text, "data", place.text)
+        cli.ask("XGROUP", "CREATE", f"korvet:{name}:{partition}", "workers", "0")
+    configs = {
+        "redis.stream": "korvet:{topic}:{partition}", "redis.sequence.bits": str(bits), "redis.value.field": "data",
+    }  # fmt: skip
+    topic: Any = NewTopic(name, 2, 1, config=configs)
+    admin = AdminClient({"bootstrap.servers": at.bootstrap})
+    admin.create_topics([topic])[name].result(60)
+    make_topic(at, plain, 1)
+    cli.ask("XADD", stream_of(plain, 0), f"{ms}-1023", "v", "1")
+    cli.ask("XGROUP", "CREATE", stream_of(plain, 0), "workers", "$")
+    deliver(cli, f"korvet:{name}:0", "workers", 2, 1)
+    cli.ask("XACK", f"korvet:{name}:0", "workers", f"{ms}-0")
+    cli.ask("RENAME", f"korvet:{name}:1", f"old:{name}")
+    cli.ask("COPY", f"old:{name}", f"korvet:{name}:1")
+    deliver(cli, f"old:{name}", "workers", 3, 2)
+    words = ("import", name, "--from-redis", url, "--redis-group", "workers", "-o", "json")
+    both = muster(*words, "--topic", name, "--stream", f"old:{name}={name}:1")
+    assert (both.code, "named with two streams" in both.err) == (Exit.USAGE, True), both.err
+    streams = ("--stream", f"old:{name}={name}:1", "--topic", plain)
+    done = muster(*words, "--topic", f"{name}:0", *streams, "--execute")
+    assert done.code == Exit.OK, done.err
+    assert [(row["stream"], row["new_offset"]) for row in json.loads(done.out)] == [
+        (stream_of(plain, 0), (ms + 1) * 1024),
+        (f"korvet:{name}:0", (ms + 1) * 2**bits),
+        (f"old:{name}", ms * 2**bits),
+    ]
+    reader = Reader(at, name, name, reset="error")
+    assert sorted(reader.read(4)) == sorted(
+        f"{one[0]}-{one[1]}".encode() for one in [(ms + 1, 0), (ms, 0), (ms, most), (ms + 1, 0)]
+    ), "where both were: one behind what was acknowledged, one at the pending entry"
+    reader.consumer.close()
+
+
 def test_what_is_not_as_it_should_be_is_one_sentence(at: MusterCluster, cli: Connection, url: str) -> None:
     make_topic(at, "wrong", 1)
     cli.ask("SET", "plain", "text")
@@ -180,7 +223,7 @@ def test_a_group_whose_consumers_run_on_in_redis_is_told(
         deliver(cli, stream, "g5", 1, 0)
 
     monkeypatch.setattr(command, "known_partitions", lambda side, texts: [place])
-    monkeypatch.setattr(command, "_refuse_elsewhere", lambda side, topic: None)
+    monkeypatch.setattr(command, "_configs", lambda side, topic: {})
     monkeypatch.setattr(command, "_refuse_live", lambda side, group: None)
     monkeypatch.setattr(command, "committed_offsets", lambda side, group: {})
     monkeypatch.setattr(command, "start_offsets", lambda side, some: dict.fromkeys(some, 0))
