@@ -23,6 +23,9 @@ TOPIC_NAME: Final = Text(
     pattern=r"^[a-zA-Z0-9._-]+$",
     pattern_text="must be a topic name: letters, digits, dots, dashes and underscores",
 )
+KEPT_CONFIGS: Final = frozenset({"redis.sequence.bits", "redis.stream", "redis.value.field", "topic.store"})
+"""What a topic of Muster has as it was made, for good: the coordinator refuses another value, and answers a removal as
+done and keeps it."""
 _VALUE: Final = IntOrText(
     max_length=4096, pattern=r"^[^\n\r]*$", pattern_text="must be one line of text or a whole number", name="text"
 )
@@ -78,7 +81,7 @@ class TopicSpec:
     configs: Mapping[str, int | str] = spec_field(
         MapOf(values=_VALUE, max_properties=CONFIGS_MAX),
         "Settings of the topic under Kafka's names, true and false in quotes. Only these are changed; one that is taken"
-        " away here goes back to its default.",
+        " away here goes back to its default, but `topic.store` and `redis.*`, which a topic keeps as it was made.",
         default={},
     )
     deletion_policy: str = spec_field(

@@ -2,6 +2,7 @@
 
 Of the topic's configs only those are touched that the spec names, or that this object has set before and the spec names
 no more. A config is recorded in the status before it is set, so that an operator that ends in between forgets none.
+What a topic keeps for good is not reset: the cluster would answer that as done each time, and it would be there still.
 
 A topic that exists before the object is *adopted* if it is already as specified, or if annotation `muster.dev/adopt`
 says that it is meant. Whose topic it is, is remembered by its id: one that was deleted and made anew by others is
@@ -11,6 +12,7 @@ foreign.
 from typing import Any
 
 from muster_operator.api.conditions import KafkaObjectCondition, Reason
+from muster_operator.api.topic import KEPT_CONFIGS
 from muster_operator.plan.actions import Action, ChangeKafka, Plan, SetFinalizer
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.kafka_object import Judgement, as_plan, guarded, has_finalizer, not_known, released, shared
@@ -92,7 +94,8 @@ def _keep(world: TopicWorld, topic: TopicView, guard: tuple[Action, ...]) -> Jud
         actions.append(ChangeKafka(change=AddPartitions(name=world.name, total=spec.partitions)))
         told.append(f"{topic.partitions} partitions become {spec.partitions}")
     wrong = {key: value for key, value in texts.items() if topic.configs.get(key) != value}
-    reset = tuple(sorted(key for key in recorded - set(texts) if key in topic.configs))
+    former = sorted(key for key in recorded - set(texts) if key in topic.configs)
+    reset = tuple(key for key in former if key not in KEPT_CONFIGS)
     unrecorded = sorted(set(wrong) - recorded)
     if (wrong or reset) and not unrecorded:
         actions.append(ChangeKafka(change=SetTopicConfigs(name=world.name, values=wrong, reset=reset)))
@@ -111,6 +114,8 @@ def _keep(world: TopicWorld, topic: TopicView, guard: tuple[Action, ...]) -> Jud
             decision=Reason.RECORDING_CHANGES, reason=message, actions=tuple(actions), fields=fields, soon=True
         )
     message = f"topic {world.name} is as specified"
+    if former:
+        message += f", but keeps what it was made with: {', '.join(former)}"
     return Judgement(decision=Reason.APPLIED, reason=message, ready=True, actions=tuple(actions), fields=fields)
 
 

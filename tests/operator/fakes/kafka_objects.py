@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+from muster_coordinator.controller.topic_configs import OWN
 from muster_operator.errors import OperatorError, Refused, Transient
 from muster_operator.world.kafka_object import (
     Acl,
@@ -76,7 +77,10 @@ class KafkaObjects:
                 self.topics[change.name] = replace(live, partitions=change.total)
             case SetTopicConfigs():
                 live = self.topics[change.name]
-                kept = {key: value for key, value in live.configs.items() if key not in change.reset}
+                if any(live.configs.get(key) != value for key, value in change.values.items() if key in OWN):
+                    raise Refused("ClusterRefuses", "a topic keeps what it was made with")
+                gone = set(change.reset) - OWN.keys()  # their removal is answered as done, and they stay
+                kept = {key: value for key, value in live.configs.items() if key not in gone}
                 self.topics[change.name] = replace(live, configs={**kept, **change.values})
             case DeleteTopic():
                 if change.name in self.topics and self.topics[change.name].topic_id == change.topic_id:

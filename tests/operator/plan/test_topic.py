@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from muster_coordinator.controller.topic_configs import OWN
+from muster_operator.api.topic import KEPT_CONFIGS
 from muster_operator.plan.actions import ChangeKafka
 from muster_operator.world.kafka_object import (
     AddPartitions,
@@ -96,6 +98,32 @@ def test_a_config_that_is_taken_away_is_reset_and_that_of_others_is_not() -> Non
     model.settle()
     assert model.kafka.changes[-1] == SetTopicConfigs(name="it", values={}, reset=("retention.ms",))
     assert model.kafka.topics["it"].configs == {"segment.ms": "9"}
+
+
+def test_what_a_topic_keeps_for_good_is_not_reset_again_and_again_when_it_is_taken_away() -> None:
+    """The coordinator answers such a removal as done and keeps the value (`api.stream_configs.kept`, ADR 95)."""
+    kept = {"topic.store": "redis", "redis.stream": "korvet:{topic}", "redis.value.field": "data"}
+    model = made(configs={**kept, "redis.sequence.bits": 12, "retention.ms": 5})
+    model.edit(configs={"redis.sequence.bits": 12})
+    model.settle()
+    assert model.kafka.changes[1:] == [SetTopicConfigs(name="it", values={}, reset=("retention.ms",))]
+    assert model.kafka.topics["it"].configs == {**kept, "redis.sequence.bits": "12"}
+    assert model.ready == ("True", "Applied")
+    (ready,) = [one for one in model.status["conditions"] if one["type"] == "Ready"]
+    assert "redis.stream, redis.value.field, topic.store" in ready["message"], "why nothing becomes of it"
+    assert "redis.sequence.bits" not in ready["message"]
+    model.edit(configs={"topic.store": "redis"})
+    model.settle()
+    assert len(model.kafka.changes) == 2
+    model.edit(configs={**kept, "redis.sequence.bits": 12})
+    model.settle()
+    assert len(model.kafka.changes) == 2, "named again, it is what it was"
+    model.edit(configs={**kept, "redis.sequence.bits": 13})
+    assert isinstance(model.plan().actions[0], ChangeKafka), "another value is asked for, and refused by the cluster"
+
+
+def test_each_config_that_the_coordinator_keeps_for_good_is_known() -> None:
+    assert frozenset(OWN) == KEPT_CONFIGS
 
 
 def test_a_config_is_recorded_before_it_is_set() -> None:
