@@ -3,6 +3,7 @@
 from bench.errors import BenchError
 from bench.row import Row
 from bench.rows import (
+    beside_kafka,
     checkpoint,
     compaction,
     create_topics,
@@ -43,6 +44,7 @@ ROWS: tuple[Row, ...] = (
     *snapshot_install.ROWS,
     *replace.ROWS,
     *redis.ROWS,
+    *beside_kafka.ROWS,
     *tls.ROWS,
 )
 

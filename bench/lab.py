@@ -44,6 +44,8 @@ class Own:
     """Every server has a listener with TLS besides (`bench.tls`)."""
     redis: bool = False
     """Muster has a Redis server for topics, which keeps nothing (`redis.durability=memory`)."""
+    beside_kafka: bool = False
+    """Muster's topics are those of three brokers of Kafka (`topics.mode=kafka`)."""
     warm: bool = True
     """Warm up the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
@@ -120,6 +122,7 @@ class Lab:
                 settings=own.settings,
                 tls=own.tls,
                 redis=own.redis,
+                beside=Kafka(folder / "kafka", partitions=own.partitions) if own.beside_kafka else None,
                 name=name,
             )
         else:

@@ -12,6 +12,7 @@ from typing_extensions import override
 from bench import processes
 from bench.compare import BEFORE, MUSTER
 from bench.errors import RunFailed
+from bench.kafka_side import Kafka
 from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from bench.tls import TLS_LISTENER, TlsFiles
 from tests.cluster import MusterCluster, wait_until
@@ -21,6 +22,8 @@ from tests.releases.release import FIRST, Release
 UNEVEN_MAX = 0.05
 """Largest difference between the most and the fewest leaderships per replica, as a share of all, that affects no
 figure."""
+COORDINATOR_BASE = 1_000_000
+"""`upstream.coordinator.node.id.base`, by default."""
 SPREAD_TIMEOUT_S = 420
 """Enough for a thousand leaderships of which a third has to move."""
 
@@ -35,11 +38,21 @@ class Muster(Cluster):
         settings: Mapping[str, str] | None = None,
         tls: bool = False,
         redis: bool = False,
+        beside: Kafka | None = None,
         name: str = MUSTER,
     ) -> None:
-        """`name`: of `compare`; `BEFORE` runs that release. `redis`: with a server beside it, in memory only."""
+        """`name`: of `compare`; `BEFORE` runs that release. `redis`: with a server beside it, in memory only. `beside`:
+        the brokers whose topics are used; they are started and stopped with it."""
         self.name = name
         self.nodes = replicas
+        self.beside = beside
+        if beside is not None:
+            settings = {
+                "topics.mode": "kafka",
+                "upstream.bootstrap.servers": beside.bootstrap,
+                "upstream.node.ids": f"0-{beside.nodes - 1}",
+                **(settings or {}),
+            }
         self.redis: RedisServer | None = None
         if redis:
             beside = folder.with_name(folder.name + "-redis")
@@ -80,6 +93,8 @@ class Muster(Cluster):
     def start(self) -> None:
         if self.redis is not None:
             self.redis.start()
+        if self.beside is not None:
+            self.beside.start()
         self.cluster.start()
         if self.tls is not None:
             for node in range(self.nodes):
@@ -102,11 +117,18 @@ class Muster(Cluster):
     def stop(self) -> None:
         self.cluster.close()
         shutil.rmtree(self.cluster.folder, ignore_errors=True)
+        if self.beside is not None:
+            self.beside.stop()
         if self.redis is not None:
             self.redis.close()
             shutil.rmtree(self.redis.folder, ignore_errors=True)
         if self.tls is not None:
             self.tls.remove()
+
+    @override
+    def coordinator(self, group: str) -> int:
+        node = super().coordinator(group)
+        return node if self.beside is None else node - COORDINATOR_BASE
 
     @override
     def settle(self) -> None:

@@ -36,7 +36,7 @@ def committing(cluster: Cluster) -> Iterator[Committer]:
         committer.join(COMMIT_TIMEOUT_S)
 
 
-def _first_good(committer: Committer, moment_s: float, timeout_s: float = COMMIT_TIMEOUT_S) -> float:
+def first_good(committer: Committer, moment_s: float, timeout_s: float = COMMIT_TIMEOUT_S) -> float:
     try:
         good = wait_until("a good commit", lambda: committer.first_after(moment_s), timeout_s, 0.01)
     except AssertionError as error:
@@ -53,7 +53,7 @@ def kills(side: Side, lab: Lab) -> Measured:
             node = side.coordinator(GROUP)
             moment_s = time.monotonic()
             side.kill(node)
-            samples.append(_first_good(committer, moment_s))
+            samples.append(first_good(committer, moment_s))
             side.revive(node)
     return {"first good commit": samples}
 
@@ -72,7 +72,7 @@ def silences(side: Side, lab: Lab) -> Measured:
             try:
                 _await_served(side, node)
                 served.append(time.monotonic() - moment_s)
-                committed.append(_first_good(committer, moment_s, SILENCE_TIMEOUT_S))
+                committed.append(first_good(committer, moment_s, SILENCE_TIMEOUT_S))
             finally:
                 side.signal(node, signal.SIGCONT)
     return {"served elsewhere": served, "first good commit": committed}
@@ -113,7 +113,7 @@ def longest_gap(side: Side, lab: Lab) -> Measured:
             began_s = time.monotonic()
             side.drain(node)
             _await_another(side, node)
-            _first_good(committer, time.monotonic())
+            first_good(committer, time.monotonic())
             side.back_on_duty(node)
             ended_s = time.monotonic()
             moments = [began_s, *(good for _, good in committer.good_s if began_s < good < ended_s)]
