@@ -21,8 +21,8 @@ from muster_coordinator.setting_values import (
     parse_address,
     parse_listeners,
 )
+from muster_coordinator.upstream.account import MECHANISMS, Account
 from muster_coordinator.upstream.limits import BOOTSTRAP_MAX
-from muster_coordinator.upstream.login import MECHANISMS, Account
 from muster_coordinator.upstream.node_ids import NodeIds, parse_node_ids
 
 KAFKA = "kafka"

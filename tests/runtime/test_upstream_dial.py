@@ -11,7 +11,7 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.upstream_dial import TlsFiles, UpstreamDialler
 from muster_coordinator.upstream import limits
-from muster_coordinator.upstream.login import Account
+from muster_coordinator.upstream.account import Account
 
 from tests.certificates import Authority
 from tests.upstream.test_login import answered, taken

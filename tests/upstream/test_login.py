@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from muster_coordinator.errors import WireError
 from muster_coordinator.security.scram import ScramMechanism, ScramServer, credential_of, salted_password
+from muster_coordinator.upstream.account import MECHANISMS, Account
 from muster_coordinator.upstream.limits import LOGIN_TOLD_CHARS_MAX
-from muster_coordinator.upstream.login import MECHANISMS, Account, Login
+from muster_coordinator.upstream.login import Login
 from muster_coordinator.wire.versions import Api
 
 from tests.upstream.test_brokers import framed

@@ -22,7 +22,8 @@ from muster_coordinator.runtime.client_context import context_of
 from muster_coordinator.runtime.tls_connection import Handshakes, TlsConnection
 from muster_coordinator.security.limits import NONCE_BYTES
 from muster_coordinator.upstream import limits
-from muster_coordinator.upstream.login import Account, Login
+from muster_coordinator.upstream.account import Account
+from muster_coordinator.upstream.login import Login
 
 _SIZE = struct.Struct(">i")
 Made = Callable[[], asyncio.Protocol]

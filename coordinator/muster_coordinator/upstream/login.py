@@ -8,28 +8,18 @@ closes it, and the client of that connection makes a new one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.security.scram import ScramMechanism
 from muster_coordinator.security.scram_client import ScramClient
-from muster_coordinator.security.session import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from muster_coordinator.security.session import SCRAM_SHA_256, SCRAM_SHA_512
+from muster_coordinator.upstream.account import Account
 from muster_coordinator.upstream.frames import framed, read_answer
 from muster_coordinator.upstream.limits import LOGIN_TOLD_CHARS_MAX
 from muster_coordinator.wire.versions import Api
 
 _SCRAM = {SCRAM_SHA_256: ScramMechanism.SHA_256, SCRAM_SHA_512: ScramMechanism.SHA_512}
-MECHANISMS = (PLAIN, *_SCRAM)
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The user that replicas are at the upstream."""
-
-    mechanism: str
-    user: str
-    password: str = field(repr=False)
 
 
 class Login:

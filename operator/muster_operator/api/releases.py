@@ -42,6 +42,9 @@ MEMBERS_LEVEL: Final = 3
 """Feature level from which on coordinators come and go."""
 JOINS_SINCE: Final = Release(0, 2, 0)
 """The first release whose coordinators join a formed cluster."""
+TAINTS_SINCE: Final = Release(0, 2, 0)
+"""Releases whose pods were made with a spread that counts no tainted node. Pods of an earlier one that a cluster stays
+at keep theirs: a new part of the template would restart them with each upgrade of the operator."""
 KEYS_SINCE: Final[Mapping[str, Release]] = {
     "broker.rack": Release(0, 2, 0),
     "muster.peer.advertised": Release(0, 2, 0),

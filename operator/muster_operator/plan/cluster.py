@@ -22,7 +22,7 @@ from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.lost_volumes import judge
 from muster_operator.plan.members import Members, plan_members
 from muster_operator.plan.peer_security import closed_refusal, rotation, rotation_wait_ms, wanted_mode
-from muster_operator.plan.release import wanted_release
+from muster_operator.plan.release import unheard, wanted_release
 from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.settings import PlanSettings
@@ -129,6 +129,8 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
     owner, spec, statefulset = world.owner, world.spec, world.statefulset
     if isinstance(statefulset, Unknown):
         return plan_children(owner, statefulset, ())
+    if (why := unheard(world, settings)) is not None:
+        return plan_children(owner, Unknown(reason="ReleaseUnknown", message=why), ())
     live = world.children if not isinstance(world.children, Unknown) else {}
     release = wanted_release(world, settings)
     desired = children(

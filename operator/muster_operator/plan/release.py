@@ -5,6 +5,8 @@ operator's own. An upgrade of the operator would then write keys that such an im
 would not start again, though nobody touched their cluster. Mechanism: the StatefulSet remembers which release it was
 made for, in an annotation that is written together with the image. As long as that image stays, so does the release. A
 StatefulSet that an earlier operator made remembers nothing and is judged by what its coordinators say of themselves.
+Until one of them has said it, nothing of them is changed (`unheard`): on a busy node the first questions may have no
+answer.
 
 Deliberately absent: a guess about another image. It is taken for the operator's own release as before, and the roll-out
 halts at the first pod that does not start.
@@ -17,7 +19,7 @@ from muster_operator.api.releases import Release, parse_release, release_of
 from muster_operator.naming import MADE_FOR_ANNOTATION
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.world.cluster import ClusterWorld, ReplicaView
-from muster_operator.world.views import Unknown
+from muster_operator.world.views import StatefulSetView, Unknown
 
 
 class WantedRelease(NamedTuple):
@@ -38,11 +40,28 @@ def wanted_release(world: ClusterWorld, settings: PlanSettings) -> WantedRelease
     )  # fmt: skip
     if said is not None or live_image(world) != wanted:
         return WantedRelease(said, said is not None)
-    annotations = (_live(world).get("metadata") or {}).get("annotations") or {}
-    remembered = annotations.get(MADE_FOR_ANNOTATION)
-    found = parse_release(str(remembered)) if remembered is not None else _running(world)
+    remembered = _remembered(world)
+    found = parse_release(remembered) if remembered is not None else _running(world)
     own = parse_release(settings.operator_release)
     return WantedRelease(found if found is not None and own is not None and found < own else None, is_said=False)
+
+
+def unheard(world: ClusterWorld, settings: PlanSettings) -> str | None:
+    """Why nothing of the coordinators may be changed yet: which release they run is neither said nor remembered, and
+    none of them has told it. None: it may."""
+    statefulset = world.statefulset
+    if not isinstance(statefulset, StatefulSetView) or not (statefulset.replicas or statefulset.pods):
+        return None
+    if world.spec.image in (None, settings.operator_image) or live_image(world) != world.spec.image:
+        return None
+    if wanted_release(world, settings).is_said or parse_release(settings.operator_release) is None:
+        return None
+    if _remembered(world) is not None or _running(world) is not None:
+        return None
+    return (
+        "which release its image holds is not known: no coordinator has said it yet, and spec.version does not; "
+        "nothing of its pods is changed until then"
+    )
 
 
 def live_image(world: ClusterWorld) -> str | None:
@@ -55,6 +74,13 @@ def live_image(world: ClusterWorld) -> str | None:
 
 def _live(world: ClusterWorld) -> Mapping[str, Any]:
     return {} if isinstance(world.children, Unknown) else world.children.get(("StatefulSet", world.owner.name)) or {}
+
+
+def _remembered(world: ClusterWorld) -> str | None:
+    """The release that the live StatefulSet was made for, as text."""
+    annotations = (_live(world).get("metadata") or {}).get("annotations") or {}
+    remembered = annotations.get(MADE_FOR_ANNOTATION)
+    return None if remembered is None else str(remembered)
 
 
 def _running(world: ClusterWorld) -> Release | None:

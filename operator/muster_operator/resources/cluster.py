@@ -7,7 +7,7 @@ because the executor draws its value.
 from collections.abc import Iterable, Mapping
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.api.releases import JOINS_SINCE, Release, knows
+from muster_operator.api.releases import JOINS_SINCE, TAINTS_SINCE, Release, knows
 from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
     config_map,
@@ -75,6 +75,7 @@ def children(
         config_hash=config_map.hash_of(config),
         joins=joins,
         racks=knows(release, "broker.rack"),
+        counts_tainted=release is not None and release < TAINTS_SINCE,
         peers=peers,
     )
     found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]

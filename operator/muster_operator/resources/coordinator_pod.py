@@ -166,17 +166,18 @@ def spread_constraints(
     return [{"labelSelector": {"matchLabels": dict(pods)}, **constraint} for constraint in chosen]
 
 
-_SPREAD: Final = (
-    {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "nodeTaintsPolicy": "Honor",
-    },
-    {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
-)
-"""The loss of one node must not cost a quorum, if there are enough nodes. One that takes no pods is none of them: else
-the place of a coordinator on a lost node would be kept free for ever, and the others, one on each, be full."""
+def _spread(counts_tainted: bool) -> tuple[Manifest, ...]:
+    """The loss of one node must not cost a quorum, if there are enough nodes. One that takes no pods is none of them:
+    else the place of a coordinator on a lost node would be kept free for ever, and the others, one on each, be full."""
+    return (
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            **({} if counts_tainted else {"nodeTaintsPolicy": "Honor"}),
+        },
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
+    )
 
 
 def template(
@@ -190,10 +191,11 @@ def template(
     config_hash: str,
     joins: bool = False,
     racks: bool = True,
+    counts_tainted: bool = False,
     peers: PeerMode = OPEN,
 ) -> Manifest:
     """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
-    the release knows racks."""
+    the release knows racks. `counts_tainted`: its pods were made with a spread over nodes that take none, too."""
     asked = spec.pod_template
     mounts = (*secured.mounted(owner, spec, peers), *topic_store.mounted(spec))
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
@@ -222,7 +224,9 @@ def template(
         ],
         "volumes": _volumes(owner, config_map_name, mounts),
         "topologySpreadConstraints": spread_constraints(
-            asked.topology_spread_constraints, selector(component=COORDINATOR, instance=owner.name), _SPREAD
+            asked.topology_spread_constraints,
+            selector(component=COORDINATOR, instance=owner.name),
+            _spread(counts_tainted),
         ),
     }
     if spec.has_operator_user:

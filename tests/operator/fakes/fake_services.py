@@ -46,6 +46,8 @@ class FakeAdmin:
         )
         self.seats: dict[str, dict[int, Seat]] = {}
         """By cluster."""
+        self.silent: set[str] = set()
+        """Pods that run and do not answer."""
         self.gone: set[str] = set()
         self.refusal: OperatorError | None = None
         """What a replacement is answered."""
@@ -66,7 +68,7 @@ class FakeAdmin:
         self.tokens.add(token)
         self.asked_at[pod] = host
         live = self._pod(pod)
-        if live is None or self._at(host) != pod or live["status"]["phase"] != "Running":
+        if live is None or self._at(host) != pod or live["status"]["phase"] != "Running" or pod in self.silent:
             return Unknown(reason="ReplicaUnreachable", message=f"{pod} does not answer")
         broker = naming.ordinal_of(pod)
         alive = self._alive()

@@ -315,6 +315,36 @@ def test_an_image_of_an_unknown_release_keeps_what_it_was_made_for(
     assert (made, said(world)["Ready"]) == ("0.2.0", ("True", "AllReady"))
 
 
+def test_before_a_coordinator_has_said_its_release_nothing_of_it_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator of 0.1 wrote neither the release nor what its coordinators said, and on a busy node the first
+    questions of this one end without an answer."""
+
+    def forgets(live: dict[str, Any]) -> None:
+        del live["metadata"]["annotations"][MADE_FOR_ANNOTATION]
+
+    async def scene() -> tuple[World, set[str], bool, dict[str, tuple[str, str]]]:
+        world = await pinned(monkeypatch)
+        before = uids(world)
+        world.fake.edit("StatefulSet", "ns", "c", forgets)
+        world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["status"].pop("version"))
+        world.admin.silent |= {name for kind, _, name in world.fake.objects if kind == "Pod"}
+        assert len(world.admin.silent) == 3
+        world.start()
+        await world.begin()
+        await world.run(120_000)
+        touched, told = writes_the_key(world) or uids(world) != before, said(world)
+        world.admin.silent.clear()
+        await world.run(180_000)
+        return world, before, touched, told
+
+    world, before, touched, told = run(scene())
+    assert not touched
+    assert told["Ready"][0] == "Unknown"
+    assert (uids(world), images(world), writes_the_key(world)) == (before, {OWN_TAG}, False)
+    made = world.fake.objects["StatefulSet", "ns", "c"]["metadata"]["annotations"][MADE_FOR_ANNOTATION]
+    assert (made, said(world)["Ready"]) == ("0.2.0", ("True", "AllReady"))
+
+
 @pytest.mark.parametrize("spec", [{"image": "registry/team/muster:next"}, {"version": "0.3.0"}])
 def test_what_was_remembered_ends_with_the_image_or_by_a_word(
     monkeypatch: pytest.MonkeyPatch, spec: dict[str, str]
