@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import Failure, Trouble
 
@@ -195,7 +195,7 @@ def shown(admin: Connection) -> list[tuple[bytes, int]]:
 
 def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tmp_path: Path) -> None:
     admin = secure.server.connect()
-    assert admin.ask("ACL", "SETUSER", "muster", "reset", *documented_rights()) == b"OK"
+    assert admin.ask("ACL", "SETUSER", "muster", "reset", *documented_rights(), "~korvet:*") == b"OK"
     assert admin.ask("ACL", "LOG", "RESET") == b"OK"
     port = secure.server.tls_port
     settings = {
@@ -228,11 +228,35 @@ def test_a_user_with_the_documented_rights_is_enough_over_tls(secure: Secure, tm
             consumer.close()
             admin_of_kafka.delete_consumer_groups(["g"])["g"].result(PATIENCE_S)
             wait_until("it is shown no more", lambda: shown(admin) == [], 30)
+            on_a_stream_of_others(cluster, admin)
         finally:
             consumer.close()
         assert found == values
     denied = [dict(zip(row[::2], row[1::2], strict=True)) for row in admin.ask("ACL", "LOG")]
     assert [(row[b"object"], row[b"context"]) for row in denied] == []
+
+
+def on_a_stream_of_others(cluster: MusterCluster, admin: Connection) -> None:
+    """A group is shown there, and goes with the topic."""
+
+    def groups() -> int:
+        return len(admin.ask("XINFO", "GROUPS", "korvet:there"))
+
+    admin.ask("XADD", "korvet:there", "5-0", "data", "1")
+    kafka = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    topic: Any = NewTopic("there", 1, 1, config={"redis.stream": "korvet:{topic}"})
+    kafka.create_topics([topic])["there"].result(PATIENCE_S)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "on", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["there"])
+    try:
+        wait_until("it is read", lambda: consumer.poll(0.2) is not None, PATIENCE_S, every=0)
+        consumer.commit(asynchronous=False)
+        wait_until("the group is shown", lambda: groups() == 1, 30)
+    finally:
+        consumer.close()
+    kafka.delete_topics(["there"])["there"].result(PATIENCE_S)
+    wait_until("its group is gone, too", lambda: groups() == 0, 30)
+    assert admin.ask("XLEN", "korvet:there") == 1
 
 
 def test_a_right_that_is_missing_is_told(secure: Secure) -> None:
