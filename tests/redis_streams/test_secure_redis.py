@@ -98,16 +98,20 @@ def test_who_cannot_be_verified_is_sent_nothing(secure: Secure) -> None:
         assert "Hostname mismatch" in asyncio.run(asked(url=url))
 
 
-def test_the_authority_that_is_named_is_the_only_one(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL takes the system's from this variable."""
+def test_the_authority_that_is_named_is_the_only_one(
+    secure: Secure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """OpenSSL takes the system's from this variable, once for each certificate (`client_context`): so this is a new
+    one, whatever tests were before."""
     monkeypatch.setenv("SSL_CERT_FILE", str(secure.ca))
+    certificate, key = secure.authority.issue("muster").write(tmp_path / "mine")
 
     async def asked(**more: Any) -> object:
         async with secure.client(**more) as used:
             return await used.append()
 
     assert "CERTIFICATE_VERIFY_FAILED" in refusal(asyncio.run(asked(ca=secure.other_ca)))
-    assert not isinstance(asyncio.run(asked(ca=None)), Failure)
+    assert not isinstance(asyncio.run(asked(ca=None, certificate=certificate, key=key)), Failure)
 
 
 def test_renewed_files_are_read_at_the_next_connection(tmp_path: Path) -> None:
