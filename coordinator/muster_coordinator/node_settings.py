@@ -217,7 +217,9 @@ def upstream_tls(settings: Settings) -> TlsFiles | None:
     """How connections to the upstream are encrypted; None: they are not."""
     if not settings.upstream_protocol.tls:
         return None
-    return TlsFiles(settings.upstream_truststore, settings.upstream_keystore, settings.upstream_key_password)
+    return TlsFiles(
+        settings.upstream_truststore, settings.upstream_keystore, settings.upstream_key_password, settings.upstream_key
+    )
 
 
 def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:

@@ -122,10 +122,16 @@ class UpstreamKeys:
         "",
         "PEM file of the private key and certificate chain that replicas show to it; empty: none.",
     )
+    upstream_key: Path | None = setting(
+        "upstream.ssl.key.location",
+        _location,
+        "",
+        "PEM file of that private key, if it is not in `upstream.ssl.keystore.location`.",
+    )
     upstream_key_password: str = _unshown(
         "upstream.ssl.key.password",
         lambda text: text,
-        "Password of an encrypted key in `upstream.ssl.keystore.location`.",
+        "Password of that private key, if it is encrypted.",
     )
     upstream_mechanism: str = setting(
         "upstream.sasl.mechanism", one_of("", *MECHANISMS), "", f"With SASL: {', '.join(MECHANISMS)}."
@@ -174,8 +180,10 @@ class UpstreamKeys:
 
     def _security_problem(self) -> str:
         protocol, account = self.upstream_protocol, self.upstream_account
-        if not protocol.tls and (self.upstream_truststore or self.upstream_keystore):
+        if not protocol.tls and (self.upstream_truststore or self.upstream_keystore or self.upstream_key):
             return "upstream.ssl.* need upstream.security.protocol=SSL or SASL_SSL"
+        if self.upstream_key and not self.upstream_keystore:
+            return "upstream.ssl.key.location needs upstream.ssl.keystore.location"
         if protocol.sasl != bool(self.upstream_mechanism):
             return "upstream.sasl.mechanism belongs to upstream.security.protocol=SASL_SSL or SASL_PLAINTEXT"
         if protocol.sasl != (account is not None):

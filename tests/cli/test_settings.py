@@ -580,6 +580,9 @@ def test_who_replicas_are_at_a_kafka_is_shown_nowhere() -> None:
     tls = upstream_tls(settings_of(MINIMAL | BESIDE | KNOWN | files | {"upstream.ssl.key.password": "canary"}))
     assert tls is not None
     assert (tls.paths(), tls.key_password) == ((Path("/ca.pem"), Path("/k.pem")), "canary")
+    tls = upstream_tls(settings_of(MINIMAL | BESIDE | KNOWN | files | {"upstream.ssl.key.location": "/key.pem"}))
+    assert tls is not None
+    assert tls.paths() == (Path("/ca.pem"), Path("/k.pem"), Path("/key.pem"))
 
 
 @pytest.mark.parametrize(
@@ -607,6 +610,11 @@ def test_who_replicas_are_at_a_kafka_is_shown_nowhere() -> None:
             {"upstream.security.protocol": "SASL_PLAINTEXT", "upstream.ssl.truststore.location": "/ca.pem"},
             r"upstream\.ssl\.\* need",
         ),
+        (
+            {"upstream.security.protocol": "SASL_PLAINTEXT", "upstream.ssl.key.location": "/key.pem"},
+            r"upstream\.ssl\.\* need",
+        ),
+        ({"upstream.ssl.key.location": "/key.pem"}, r"upstream\.ssl\.key\.location needs upstream\.ssl\.keystore"),
         ({"listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT"}, "listener PLAINTEXT asks nobody who he is"),
         (
             {

@@ -141,6 +141,16 @@ def test_with_tls_and_with_a_certificate_of_ours(world: World) -> None:
     assert dial(echo, files, context=world.server_context("localhost", asks=True)).data == b"echo hello"
 
 
+def test_with_a_certificate_whose_key_is_a_file_of_its_own(world: World) -> None:
+    """As a Secret of Kubernetes has them; the key of another certificate is refused before anything is sent."""
+    certificate, key = map(Path, world.authority.issue("muster").write(world.folder / "client"))
+    files = TlsFiles(world.ca, certificate, "", key)
+    assert dial(echo, files, context=world.server_context("localhost", asks=True)).data == b"echo hello"
+    _, other = map(Path, world.authority.issue("other").write(world.folder / "other"))
+    with pytest.raises(OSError, match="KEY_VALUES_MISMATCH"):
+        dial(echo, TlsFiles(world.ca, certificate, "", other), context=world.server_context("localhost", asks=True))
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_with_a_login(world: World, tls: bool) -> None:
     serve = after_login(taken(), answered())

@@ -38,9 +38,11 @@ class TlsFiles:
     keystore: Path | None
     """Certificate chain and private key; None: no certificate is shown."""
     key_password: str
+    key: Path | None = None
+    """Private key; None: it is in the keystore."""
 
     def paths(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.ca, self.keystore) if path is not None)
+        return tuple(path for path in (self.ca, self.keystore, self.key) if path is not None)
 
 
 class UpstreamDialler:
@@ -63,8 +65,9 @@ class UpstreamDialler:
         done: asyncio.Future[None] = self._loop.create_future()
         context = None
         if self._tls is not None:
-            ca, keystore = (None if path is None else str(path) for path in (self._tls.ca, self._tls.keystore))
-            context = context_of(ca, keystore, None, self._tls.key_password)
+            files = (self._tls.ca, self._tls.keystore, self._tls.key)
+            ca, keystore, key = (None if path is None else str(path) for path in files)
+            context = context_of(ca, keystore, key, self._tls.key_password)
         transport, _ = await self._loop.create_connection(asyncio.Protocol, *address)
         top = made if self._account is None else self._logging_in(self._account, made, done)
         try:
