@@ -44,7 +44,8 @@ from muster_operator.api.security import (
     Peers,
 )
 from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
-from muster_operator.api.topic_store import TopicStore
+from muster_operator.api.topic_store import TopicStore, is_written
+from muster_operator.api.upstream_kafka import CLUSTER_RULES, PREFIX
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
@@ -305,11 +306,14 @@ class ClusterSpec:
         ),
         Rule(
             cel="!has(self.topics) || !has(self.config)"
-            f" || self.config.all(key, !(key in [{', '.join(repr(key) for key in TOPIC_STORE_KEYS)}]))",
-            message="`config` may not hold `topics.mode` or a setting of Redis beside `topics`, which writes them",
-            holds=lambda spec: spec.topics is None or not set(spec.config) & set(TOPIC_STORE_KEYS),
+            f" || self.config.all(key, !(key in [{', '.join(repr(key) for key in TOPIC_STORE_KEYS)}])"
+            f" && !key.startsWith('{PREFIX}'))",
+            message="`config` may not hold `topics.mode`, a setting of Redis that `topics` writes, or one of"
+            f" `{PREFIX}*` beside `topics`",
+            holds=lambda spec: spec.topics is None or not any(map(is_written, spec.config)),
         ),
         *SPEC_RULES,
+        *CLUSTER_RULES,
     )
 
     replicas: int = spec_field(

@@ -157,6 +157,10 @@ class Reason(Word):
         "DowngradeRefused",
         "The image is of a release that could not read what the cluster has written: no pod is changed.",
     )
+    RELEASE_TOO_OLD = (
+        "ReleaseTooOld",
+        "The image is of a release that does not know what the spec asks for: no pod is made or changed.",
+    )
     UNDRAINING_POD = "UndrainingPod", "A drain is undone: the coordinator is not restarted and may lead again."
     SCALING_UNSUPPORTED = (
         "ScalingUnsupported",

@@ -45,6 +45,9 @@ JOINS_SINCE: Final = Release(0, 2, 0)
 TAINTS_SINCE: Final = Release(0, 2, 0)
 """Releases whose pods were made with a spread that counts no tainted node. Pods of an earlier one that a cluster stays
 at keep theirs: a new part of the template would restart them with each upgrade of the operator."""
+UPSTREAM_SINCE: Final = Release(0, 3, 0)
+"""The first release whose coordinators use the topics of an existing Kafka. Its keys are left out for none: without
+them a coordinator would serve topics of its own."""
 KEYS_SINCE: Final[Mapping[str, Release]] = {
     "broker.rack": Release(0, 2, 0),
     "muster.peer.advertised": Release(0, 2, 0),

@@ -1,5 +1,7 @@
 """Where the records of topics are: `spec.topics` of a CoordinatorCluster, for logs in a Redis that is somebody else's.
 
+A Kafka that is somebody else's is `upstream_kafka`.
+
 The password and certificates come from Secrets of the cluster's namespace, which only the kubelet reads: the operator
 needs no right for them. What it does not do: run a Redis, or look whether there is one; a coordinator says that of
 itself (docs/clients.md, "Topics in Redis").
@@ -13,9 +15,11 @@ from typing import ClassVar, Final
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.pod import NAME
 from muster_operator.api.schema import Integer, Rule, Text, choice
+from muster_operator.api.upstream_kafka import PREFIX, KafkaStore
 
 EMBEDDED: Final = "embedded"
 REDIS: Final = "redis"
+KAFKA: Final = "kafka"
 NO_TOPICS: Final = "none"
 TLS_SCHEME: Final = "rediss://"
 KEYS: Final = (
@@ -30,7 +34,7 @@ KEYS: Final = (
     "redis.ssl.certificate.location",
     "redis.ssl.key.location",
 )
-"""Settings that these fields write."""
+"""Settings that these fields write, beside those of an existing Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,18 +128,30 @@ class TopicStore:
             holds=lambda topics: topics.mode != REDIS or topics.redis is not None,
         ),
         Rule(
-            cel="self.mode != 'none' || !has(self.redis)",
-            message="`redis` may not be set with `mode` none: there are no topics",
-            holds=lambda topics: topics.mode != NO_TOPICS or topics.redis is None,
+            cel="!(self.mode in ['none', 'kafka']) || !has(self.redis)",
+            message="`redis` may not be set with `mode` none or kafka: the coordinators have no topics then",
+            holds=lambda topics: topics.mode not in (NO_TOPICS, KAFKA) or topics.redis is None,
+        ),
+        Rule(
+            cel="(self.mode == 'kafka') == has(self.kafka)",
+            message="`kafka` must be set with `mode` kafka, and only then",
+            holds=lambda topics: (topics.mode == KAFKA) == (topics.kafka is not None),
         ),
     )
 
     mode: str = spec_field(
-        choice(EMBEDDED, REDIS, NO_TOPICS),
+        choice(EMBEDDED, REDIS, KAFKA, NO_TOPICS),
         "What a topic becomes that does not say it by its config `topic.store`: a replicated log of the coordinators"
-        " (embedded), or a set of Redis Streams. none: coordination alone, and no topics.",
+        " (embedded), or a set of Redis Streams. kafka: topics are those of an existing Kafka, and groups and offsets"
+        " the coordinators'; from release 0.3.0 on. none: coordination alone, and no topics.",
         default=EMBEDDED,
     )
     redis: RedisStore | None = spec_field(
         Record(RedisStore), "The Redis of topics in Redis. With `mode` embedded only topics that say so are there."
     )
+    kafka: KafkaStore | None = spec_field(Record(KafkaStore), "The Kafka whose topics are used.")
+
+
+def is_written(key: str) -> bool:
+    """Whether this setting is the operator's where `spec.topics` is set."""
+    return key in KEYS or key.startswith(PREFIX)

@@ -18,10 +18,10 @@ from muster_operator.plan.actions import Action, DeleteChild, EnsureSecret, Even
 from muster_operator.plan.certificates import CertificatesPlan, plan_certificates
 from muster_operator.plan.children import WORKLOAD, ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
-from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.lost_volumes import judge
 from muster_operator.plan.members import Members, plan_members
-from muster_operator.plan.peer_security import closed_refusal, rotation, rotation_wait_ms, wanted_mode
+from muster_operator.plan.peer_security import rotation, rotation_wait_ms, wanted_mode
+from muster_operator.plan.refused_image import Refused, refused_image
 from muster_operator.plan.release import unheard, wanted_release
 from muster_operator.plan.replacement import Replacement, plan_replacement
 from muster_operator.plan.rollout import Step, next_step
@@ -49,7 +49,7 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
             decision=Reason.DELETING,
             reason="Kubernetes removes what belongs to it",
         )
-    refused = refusal(world, settings) or closed_refusal(world, settings)
+    refused = refused_image(world, settings)
     members = plan_members(world, frozen=owner.paused or refused is not None)
     made = _children(world, settings, members, refused)
     step = next_step(world, settings)
@@ -83,7 +83,7 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
         *growing, *_of_secrets(world, settings, made, certificates), *making, *restart, *tidying, *replacing, *leaving
     )  # fmt: skip
     again_ms = min(again_ms, _secrets_due_ms(world, settings, certificates))
-    decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step, members)
+    decision, reason = refused if refused is not None else _decision(made, step, members)
     return Plan(
         actions=actions,
         status=status,
@@ -124,7 +124,7 @@ def _secrets_due_ms(world: ClusterWorld, settings: PlanSettings, certificates: C
     return max(settings.step_ms, min(waits))
 
 
-def _children(world: ClusterWorld, settings: PlanSettings, members: Members, refused: str | None) -> ChildrenPlan:
+def _children(world: ClusterWorld, settings: PlanSettings, members: Members, refused: Refused | None) -> ChildrenPlan:
     """`refused`: the wanted image may not reach the pods, so their template and settings stay unchanged."""
     owner, spec, statefulset = world.owner, world.spec, world.statefulset
     if isinstance(statefulset, Unknown):

@@ -18,6 +18,7 @@ from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.members import Members, forgotten, scaling_status
 from muster_operator.plan.node_loss import node_loss_finding
 from muster_operator.plan.pods import degraded
+from muster_operator.plan.refused_image import Refused
 from muster_operator.plan.replacement import Replacement
 from muster_operator.plan.replication import replication_status
 from muster_operator.plan.rollout import Step
@@ -38,7 +39,7 @@ def cluster_status(
     step: Step,
     settings: PlanSettings,
     replacement: Replacement,
-    refused: str | None = None,
+    refused: Refused | None = None,
 ) -> dict[str, Any]:
     """The whole `.status`. `refused`: why the wanted image may not reach the pods."""
     owner, statefulset, kept = world.owner, world.statefulset, members.pods
@@ -247,7 +248,7 @@ def _degraded(
     available: Finding,
     children: ChildrenPlan,
     step: Step,
-    refused: str | None,
+    refused: Refused | None,
     replacement: Replacement,
     certificates: Finding | None,
 ) -> Finding:
@@ -259,7 +260,7 @@ def _degraded(
     if step.halted:
         return finding(type_, True, step.decision, step.reason)
     if refused is not None:
-        return finding(type_, True, Reason.DOWNGRADE_REFUSED, refused)
+        return finding(type_, True, refused.reason, refused.message)
     if available.reason == Reason.QUORUM_LOST:
         return finding(type_, True, Reason.QUORUM_LOST, available.message)
     if replacement.needs_person:

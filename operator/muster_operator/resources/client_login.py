@@ -34,11 +34,12 @@ CA_FOLDER: Final = "/etc/muster/client-ca"
 SECRET_VOLUME: Final = CLIENT_VOLUME
 CA_VOLUME: Final = f"{CLIENT_VOLUME}-ca"
 _SPRING: Final = "SPRING_KAFKA_PROPERTIES"
-_MODULES: Final = {
+LOGIN_MODULES: Final = {
     "scram-sha-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "scram-sha-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "plain": "org.apache.kafka.common.security.plain.PlainLoginModule",
 }
+"""`authentication.type` → Java's login module."""
 
 
 def protocol(spec: GroupSpec) -> str:
@@ -62,13 +63,14 @@ def environment(spec: GroupSpec) -> list[Manifest]:
     if who.mechanism:
         found += _literals("SASL_MECHANISM", who.mechanism, spring=True)
     found += _literals("CLIENT_SECRET_DIRECTORY", FOLDER)
-    if who.type in _MODULES:
+    if who.type in LOGIN_MODULES:
         for suffix, key in (("SASL_USERNAME", USERNAME_KEY), ("SASL_PASSWORD", PASSWORD_KEY)):
             source = {"secretKeyRef": {"name": who.secret.name, "key": key}}
             found += [{"name": f"{family}_{suffix}", "valueFrom": source} for family in FAMILIES]
         family = FAMILIES[0]
         jaas = (
-            f'{_MODULES[who.type]} required username="$({family}_SASL_USERNAME)" password="$({family}_SASL_PASSWORD)";'
+            f'{LOGIN_MODULES[who.type]} required username="$({family}_SASL_USERNAME)"'
+            f' password="$({family}_SASL_PASSWORD)";'
         )
         found += _spring(SASL_JAAS_CONFIG=jaas)
     elif who.type == "oauthbearer":

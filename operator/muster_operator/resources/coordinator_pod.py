@@ -30,7 +30,7 @@ from muster_operator.naming import (
     token_secret,
 )
 from muster_operator.naming import identity as identity_name
-from muster_operator.resources import identity, secured, server_properties, topic_store
+from muster_operator.resources import identity, secured, server_properties, topic_store, upstream_kafka
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.resources.secured import Mounted
@@ -99,8 +99,12 @@ def _container(
             *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if racks else []),
             *([_cluster_id(owner)] if joins else []),
             *topic_store.environment(spec),
+            *upstream_kafka.environment(spec),
         ],
-        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        "ports": [
+            *({"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports),
+            *upstream_kafka.container_ports(spec),
+        ],
         "resources": dict(spec.resources),
         "startupProbe": _probe(
             "/livez",
@@ -197,7 +201,7 @@ def template(
     """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
     the release knows racks. `counts_tainted`: its pods were made with a spread over nodes that take none, too."""
     asked = spec.pod_template
-    mounts = (*secured.mounted(owner, spec, peers), *topic_store.mounted(spec))
+    mounts = (*secured.mounted(owner, spec, peers), *topic_store.mounted(spec), *upstream_kafka.mounted(spec))
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if peers != OPEN:
         annotations[PEERS_ANNOTATION] = peers.text

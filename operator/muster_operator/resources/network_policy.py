@@ -7,11 +7,13 @@ namespace's ConsumerGroups, which get its address. (They are selected by labels 
 the cluster would restart each of them once.) Peer port: the coordinators among themselves. Admin port: the coordinators
 and the operator. Probe port: all, since metrics are read-only and scrapers differ; the kubelet's probes are always
 allowed. Egress is not restricted.
+
+Who reaches a client port reaches the listener's ports for the brokers of an existing Kafka, too (`upstream_kafka`).
 """
 
 from collections.abc import Mapping
 
-from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.cluster import ClusterSpec, Listener
 from muster_operator.naming import (
     ADMIN_PORT,
     CONSUMER,
@@ -21,6 +23,7 @@ from muster_operator.naming import (
     PROBE_PORT,
     selector,
 )
+from muster_operator.resources import upstream_kafka
 from muster_operator.resources.owned import Manifest, metadata
 from muster_operator.world.views import OwnerView
 
@@ -30,6 +33,10 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 def _ports(*numbers: int) -> list[Manifest]:
     return [{"port": number, "protocol": "TCP"} for number in numbers]
+
+
+def _of(spec: ClusterSpec, listeners: tuple[Listener, ...]) -> list[Manifest]:
+    return _ports(*(listener.port for listener in listeners)) + upstream_kafka.policy_ports(spec, listeners)
 
 
 def coordinators(
@@ -46,12 +53,10 @@ def coordinators(
     }
     of_all_groups = {k: v for k, v in selector(component=CONSUMER, instance="").items() if k != INSTANCE_LABEL}
     consumers = {"podSelector": {"matchLabels": of_all_groups}}
-    client_ports = [listener.port for listener in spec.listeners]
-    internal_ports = [listener.port for listener in spec.internal_listeners]
-    ingress: list[Manifest] = [{"ports": _ports(*client_ports)}]
+    ingress: list[Manifest] = [{"ports": _of(spec, spec.listeners)}]
     if spec.network_policy.clients:
         ingress[0]["from"] = [dict(peer) for peer in spec.network_policy.clients]
-        ingress.append({"ports": _ports(*internal_ports), "from": [operator, consumers, own]})
+        ingress.append({"ports": _of(spec, spec.internal_listeners), "from": [operator, consumers, own]})
     ingress.append({"ports": _ports(PEER_PORT), "from": [own]})
     ingress.append({"ports": _ports(ADMIN_PORT), "from": [own, operator]})
     ingress.append({"ports": _ports(PROBE_PORT)})

@@ -71,6 +71,15 @@ CLAIM = {"name": "state", "size": "1Gi"}
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
 
 
+KAFKA = {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}
+KAFKA_LOGIN = {"type": "scram-sha-512", "secret": {"name": "kafka-login"}}
+ASKING = {**INTERNAL, "authentication": {"type": "scram-sha-512"}}
+
+
+def _beside(kafka: Spec | None = None, *, topics: Spec | None = None) -> Spec:
+    return {"topics": {"mode": "kafka", "kafka": {**KAFKA, **(kafka or {})}, **(topics or {})}}
+
+
 def _listeners(*others: Spec) -> Spec:
     return {"listeners": [INTERNAL, *others]}
 
@@ -166,6 +175,28 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cc("keys may not start with `muster.dev/`", {"podTemplate": {"annotations": {"muster.dev/config-hash": "x"}}}),
     _cc("`mode` redis must have `redis`", {"topics": {"mode": "redis"}}),
     _cc("`redis` may not be set with `mode` none", {"topics": {"mode": "none", "redis": {"url": "redis://r:6379"}}}),
+    _cc("`redis` may not be set with `mode` none", _beside(topics={"redis": {"url": "redis://r:6379"}})),
+    _cc("`kafka` must be set with `mode` kafka", {"topics": {"mode": "kafka"}}),
+    _cc("`kafka` must be set with `mode` kafka", {"topics": {"kafka": KAFKA}}),
+    _cc("`kafka` must be set with `mode` kafka", {"topics": {"mode": "none", "kafka": KAFKA}}),
+    _cc(
+        "`tls` must be set with `authentication` of type plain",
+        {**_beside({"authentication": {"type": "plain", "secret": {"name": "s"}}}), "listeners": [ASKING]},
+    ),
+    _cc(
+        "`authorization` may not be set beside `topics.kafka`",
+        {**_beside(), "listeners": [ASKING], "authorization": {"type": "simple"}},
+    ),
+    _cc("`listeners` may only be of type `internal` beside", {**_beside(), **_listeners(_external())}),
+    _cc("`listeners` must all have `authentication`", _beside({"authentication": KAFKA_LOGIN})),
+    _cc(
+        "`listeners` must all have `authentication`",
+        {
+            **_beside({"authentication": KAFKA_LOGIN}),
+            "listeners": [ASKING, {"name": "open", "port": 9095, "authentication": {"type": "none"}}],
+        },
+    ),
+    _cc("`listeners` must all have `authentication`", _beside({"tls": {"certificateSecretName": "client"}})),
     _cc("`tls` may only be set with a `url`", {"topics": {"redis": {"url": "redis://r:6379", "tls": {}}}}),
     _cc(
         "`waitReplicas` may only be set",
@@ -176,6 +207,8 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         {"topics": {"mode": "redis", "redis": {"url": "redis://r", "waitReplicas": 2}}},
     ),
     _cc("`config` may not hold `topics.mode`", {"topics": {}, "config": {"topics.mode": "none"}}),
+    _cc("`config` may not hold `topics.mode`", {"topics": {}, "config": {"upstream.node.ids": "0-8"}}),
+    _cc("`config` may not hold `topics.mode`", {**_beside(), "config": {"upstream.ssl.key.password": "x"}}),
     _cc(
         "`config` may not hold `topics.mode`",
         {"topics": {"mode": "redis", "redis": {"url": "redis://r"}}, "config": {"redis.password": "x"}},
