@@ -26,6 +26,7 @@ def sample(name: str) -> dict[str, Any]:
 CASES = {
     "cluster-minimal": cluster_children(cluster_spec()),
     "cluster-full": cluster_children(cluster_spec(**sample("coordinatorcluster-full"))),
+    "cluster-beside-kafka": cluster_children(cluster_spec(**sample("coordinatorcluster-beside-kafka"))),
     "cluster-single": cluster_children(cluster_spec(replicas=1, networkPolicy={"enabled": False})),
     "cluster-kept": cluster_children(
         cluster_spec(replicas=5, storage={"size": "20Gi"}),
