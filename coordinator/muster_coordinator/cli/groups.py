@@ -14,6 +14,7 @@ from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.import_group import import_group
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
+from muster_coordinator.cli.migrate_groups import migrate_groups
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
 from muster_coordinator.cli.reset_offsets import reset_offsets
@@ -22,6 +23,7 @@ from muster_coordinator.controller.image import OFFSETS_TOPIC
 app = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 app.command("reset-offsets")(reset_offsets)
 app.command("import")(import_group)
+app.command("migrate")(migrate_groups)
 
 GroupArgument = Annotated[str, typer.Argument(help="The group's id.")]
 

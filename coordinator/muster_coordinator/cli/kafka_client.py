@@ -76,7 +76,7 @@ def _typed(text: str, default: object, key: str, source: str) -> bool | int | st
     return text
 
 
-def _was_refused(error: Untyped) -> bool:
+def was_refused(error: Untyped) -> bool:
     """Nobody listened at the address: nothing was sent."""
     return type(error).__name__ == "KafkaConnectionError" and "ECONNREFUSED" in str(error)
 
@@ -121,9 +121,25 @@ class KafkaSide:
                 return command(self._client(deadline))
             except self.kafka.errors.KafkaError as error:
                 self._drop()
-                if not _was_refused(error) or time.monotonic() >= deadline:
+                if not was_refused(error) or time.monotonic() >= deadline:
                     raise self.sentence(error, what) from error
             time.sleep(RETRY_PAUSE_S)
+
+    def attempt(self, question: Callable[[Untyped], Answer], ends_s: float) -> Answer:
+        """`question(admin)` once, for who repeats it himself. `ends_s`: of the monotonic clock, when his time is up.
+        Raises the client's error."""
+        try:
+            return question(self._client(ends_s))
+        except self.kafka.errors.KafkaError as error:
+            if error.retriable:
+                self._drop()
+            raise
+
+    def was_answered(self, error: Untyped) -> bool:
+        """A broker has answered this error; else it is not known what became of the request."""
+        errors = self.kafka.errors
+        # The client uses the same class for its own time-out.
+        return isinstance(error, errors.BrokerResponseError) and not isinstance(error, errors.RequestTimedOutError)
 
     def sentence(self, error: Untyped, what: str) -> CliError:
         """A kafka-python error as an error for the user."""
