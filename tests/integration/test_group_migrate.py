@@ -28,7 +28,7 @@ NAME_BYTES_MAX = 2**15 - 1
 """Kafka's offsets log has no room for a longer one."""
 ODD = (
     " ", "a b", " leading", "trailing ", "it's", '"quoted"', "`$(rm)`", "--execute", "-", "--", "--all", ".*", "a\tb",
-    "a\nb", "\x1b[31mred", "Привет", "日本語", "🦕", "\u00e9", "e\u0301", "a/b", "a\\b", "%s%d", "null", "{}", "[0]", "GROUP",
+    "a\nb", "\x1b[31mred", "Привет", "日本語", "🦕", "\u00e9", "e\u0301", "a/b", "a\\b", "%s%d", "null", "{}", "[0]",
     "n" * NAME_BYTES_MAX, "ü" * (NAME_BYTES_MAX // 2), "m" * (NAME_BYTES_MAX - 1) + " ",
 )  # fmt: skip
 TOPIC, PARTITIONS, RECORDS = "parity", 3, 40

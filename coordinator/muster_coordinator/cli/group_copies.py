@@ -22,8 +22,8 @@ from muster_coordinator.groups.assignors.membership import TopicPartition
 _GROUP_ID_NOT_FOUND = 69
 _PASSES = (14, 15, 16)
 """Errors of a commit that pass: the coordinator is loading, not available, another one. Once more does no harm."""
-_MANY_GROUPS_SINCE = 8
-"""The version of OffsetFetch."""
+_STABLE_SINCE, _MANY_GROUPS_SINCE = 7, 8
+"""Versions of OffsetFetch."""
 _UNREAD = "it cannot be read"
 _UNTOLD = CliError(Exit.UNREACHABLE, "the answer says nothing of it")
 
@@ -130,19 +130,22 @@ def _offsets(side: KafkaSide, names: Sequence[str], admin: Untyped) -> dict[str,
     from kafka.protocol.consumer import OffsetFetchRequest
 
     coordinators = admin._manager.run(admin._find_coordinator_ids, list(names))
-    many = admin._manager.broker_version_data.api_version(OffsetFetchRequest) >= _MANY_GROUPS_SINCE
+    version = admin._manager.broker_version_data.api_version(OffsetFetchRequest)
     found: dict[str, Offsets] = {}
     for broker in sorted(set(coordinators.values())):
         ask = partial(admin._manager.send, node_id=broker)
         of_broker = [name for name in names if coordinators[name] == broker]
-        if many:
+        if version >= _MANY_GROUPS_SINCE:
             asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None) for name in of_broker]
             request = OffsetFetchRequest(groups=asked, require_stable=True, min_version=8, max_version=8)
             answer = admin._manager.run(ask, request)
             found.update({one.group_id: _committed(side, one) for one in answer.groups})
         else:
             for name in of_broker:
-                request = OffsetFetchRequest(group_id=name, topics=None, min_version=2, max_version=7)
+                stable = version >= _STABLE_SINCE
+                request = OffsetFetchRequest(
+                    group_id=name, topics=None, require_stable=stable, min_version=2, max_version=7
+                )
                 found[name] = _committed(side, admin._manager.run(ask, request))
     return found
 
@@ -199,5 +202,6 @@ def commit_copies(side: KafkaSide, group: str, copies: Offsets) -> Answered:
             if left and time.monotonic() >= ends_s:
                 return Answered(refused, why)
             if left:
+                side.renew()
                 time.sleep(RETRY_PAUSE_S)
     return Answered(refused)

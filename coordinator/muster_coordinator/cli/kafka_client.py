@@ -135,6 +135,10 @@ class KafkaSide:
                 self._drop()
             raise
 
+    def renew(self) -> None:
+        """Go on with a new client: the present one keeps a coordinator that it was told of, also one that has moved."""
+        self._drop()
+
     def was_answered(self, error: Untyped) -> bool:
         """A broker has answered this error; else it is not known what became of the request."""
         errors = self.kafka.errors
