@@ -7,6 +7,8 @@ from tests.cluster import wait_until
 from tests.integration.second_client import SecondClient
 
 PATIENCE_S = 60.0
+MOVES = {14, 15, 16}
+"""A coordinator that loads, is not available, or is another one."""
 NAMES_MAX = 20
 """In one FindCoordinator."""
 
@@ -56,22 +58,32 @@ class CommittedOffsets:
             group_instance_id=None,
             topics=[{"name": topic, "partitions": parts} for topic, parts in topics.items()],
         )
-        return {one.error_code for topic in answer.topics for one in topic.partitions}
+        codes = {one.error_code for topic in answer.topics for one in topic.partitions}
+        if codes & MOVES:
+            self._of_group.pop(group)
+        return codes
 
     def set(self, group: str, offsets: Offsets) -> None:
         """Commit, whatever coordinator comes or goes."""
         wait_until(f"offsets of {group[:50]}", lambda: self.commit(group, offsets) == {0}, PATIENCE_S, every=0.2)
 
     def read(self, group: str) -> dict[tuple[str, int], Offset]:
-        asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
-        answer = self._coordinator(group).ask("OffsetFetch", 8, groups=asked, require_stable=True)
-        (found,) = answer.groups
-        assert found.error_code == 0, found
+        """Whatever coordinator comes or goes."""
+        found: Any = wait_until(f"offsets of {group[:50]}", lambda: self._read(group), PATIENCE_S, every=0.2)
         return {
             (topic.name, one.partition_index): Offset(one.committed_offset, one.metadata, one.committed_leader_epoch)
             for topic in found.topics
             for one in topic.partitions
         }
+
+    def _read(self, group: str) -> Any:
+        asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
+        (found,) = self._coordinator(group).ask("OffsetFetch", 8, groups=asked, require_stable=True).groups
+        if found.error_code in MOVES:
+            self._of_group.pop(group)
+            return None
+        assert found.error_code == 0, found
+        return found
 
     def read_all(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], Offset]]:
         names = list(groups)

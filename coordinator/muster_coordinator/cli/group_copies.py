@@ -115,7 +115,9 @@ def _states(side: KafkaSide, names: Sequence[str], admin: Untyped) -> dict[str, 
     coordinators = admin._manager.run(admin._find_coordinator_ids, list(names))
     states: dict[str, tuple[str, int]] = {}
     for broker in sorted(set(coordinators.values())):
-        request = DescribeGroupsRequest(groups=[name for name in names if coordinators[name] == broker])
+        of_broker = [name for name in names if coordinators[name] == broker]
+        # From 6 on an error says the group's name, and a Kafka cannot write that of a very long one (-1 for all).
+        request = DescribeGroupsRequest(groups=of_broker, max_version=5)
         answer = admin._manager.run(partial(admin._manager.send, node_id=broker), request)
         for one in answer.groups:
             if one.error_code not in (0, _GROUP_ID_NOT_FOUND):
