@@ -78,7 +78,7 @@ def ask_each(
 ) -> dict[str, Answer | CliError]:
     """`question(names, admin)` for each name: its answer, or why there is none. It has no side effects: it is repeated.
 
-    Each turn halves what failed, or defers it to the next round, which the time ends.
+    Each turn halves what failed, or leaves it to the next round, until the time is up.
     """
     found: dict[str, Answer | CliError] = {}
     ends_s = time.monotonic() + side.timeout_s

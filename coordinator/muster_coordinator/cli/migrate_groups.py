@@ -42,6 +42,7 @@ WORKERS_MAX = 4
 """So many batches of groups are under way at once, each with connections of its own to both sides."""
 SENTENCES_MAX = 5
 """So many groups that were not migrated are told in sentences; the report has them all."""
+_UNTRIED = "not tried: a side had stopped answering"
 _NOT_DONE = (Outcome.REFUSED, Outcome.DIFFERS, Outcome.UNKNOWN)
 
 _COLUMNS = (
@@ -142,7 +143,7 @@ def _migrate(names: Sequence[str], asked: _Asked) -> dict[str, Result]:
         except BaseException:
             stop.set()  # what is under way ends with its group
             raise
-    untried = Result(Outcome.UNKNOWN, "not tried: a side had stopped answering")
+    untried = Result(Outcome.UNKNOWN, _UNTRIED)
     return {name: results.get(name, untried) for name in names}
 
 
@@ -168,32 +169,30 @@ def _work(jobs: "SimpleQueue[list[str]]", asked: _Asked, stop: Event) -> dict[st
 def _migrate_batch(
     source: KafkaSide, target: KafkaSide, names: Sequence[str], asked: _Asked, stop: Event
 ) -> dict[str, Result]:
-    before = _read_both(source, target, names, asked)
     results: dict[str, Result] = {}
-    planned: dict[str, Plan] = {}
-    for name, (here, there) in before.items():
-        failed = here if isinstance(here, CliError) else there
-        if isinstance(here, CliError) or isinstance(there, CliError):
-            assert isinstance(failed, CliError)
-            side = asked.sides.source if failed is here else asked.sides.target
-            results[name] = Result(_outcome_of(failed), f"{side}: {failed}")
-            continue
-        plan = plan_group(here, there, asked.sides, overwrite=asked.overwrite)
-        results[name] = Result(plan.outcome, plan.why, len(plan.copies), here, there)
-        if plan.outcome is Outcome.PLANNED:
-            planned[name] = plan
+    planned: dict[str, tuple[Plan, GroupAt]] = {}
+    for name, (here, there) in _read_both(source, target, names, asked).items():
+        if isinstance(here, CliError):
+            results[name] = Result(_outcome_of(here), f"{asked.sides.source}: {here}")
+        elif isinstance(there, CliError):
+            results[name] = Result(_outcome_of(there), f"{asked.sides.target}: {there}")
+        else:
+            plan = plan_group(here, there, asked.sides, overwrite=asked.overwrite)
+            results[name] = Result(plan.outcome, plan.why, len(plan.copies), here, there)
+            if plan.outcome is Outcome.PLANNED:
+                planned[name] = plan, here
     if not asked.execute:
         return results
-    answers = {name: commit_copies(target, name, plan.copies) for name, plan in planned.items() if not stop.is_set()}
+    answers: dict[str, Answered] = {}
+    for name, (plan, _) in planned.items():
+        if stop.is_set():
+            results[name] = results[name]._replace(outcome=Outcome.UNKNOWN, why=_UNTRIED)
+        else:
+            answers[name] = commit_copies(target, name, plan.copies)
     after = _read_both(source, target, list(answers), asked)
-    for name, plan in planned.items():
-        was = results[name]
-        if name not in answers:
-            results[name] = was._replace(outcome=Outcome.UNKNOWN, why="not tried: a side had stopped answering")
-            continue
-        assert was.source is not None
-        outcome, why = judge(plan, was.source, answers.get(name, Answered()), after[name], asked.sides)
-        results[name] = was._replace(outcome=outcome, why=why)
+    for name, answered in answers.items():
+        outcome, why = judge(planned[name][0], planned[name][1], answered, after[name], asked.sides)
+        results[name] = results[name]._replace(outcome=outcome, why=why)
     return results
 
 
