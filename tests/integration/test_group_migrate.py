@@ -2,6 +2,7 @@
 by Kafka's own tools; what is live, elsewhere, of another type, moving or away is told, and the others are done."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,8 @@ ODD = (
     "a\nb", "\x1b[31mred", "Привет", "日本語", "🦕", "\u00e9", "e\u0301", "a/b", "a\\b", "%s%d", "null", "{}", "[0]",
     "n" * 32_000,
 )  # fmt: skip
+THOUSAND = "|".join([*(re.escape(name) for name in ODD[:-1]), "n{32000}", r"group \d+ 'é'"])
+"""All of them, and no group of another test."""
 LONGEST = ("n" * NAME_BYTES_MAX, "ü" * (NAME_BYTES_MAX // 2), "m" * (NAME_BYTES_MAX - 1) + " ")
 """A Kafka takes these. Its tool does not get them: ConsumerGroupDescribe says the name in a text of as many bytes."""
 TOPIC, PARTITIONS, RECORDS = "parity", 3, 40
@@ -102,18 +105,18 @@ def fill(bootstrap: str, topic: str, numbers: range, partitions: int = PARTITION
     assert producer.flush(PATIENCE_S) == 0
 
 
-def described(bootstrap: str) -> list[str]:
-    """What `kafka-consumer-groups --describe --all-groups` says of each partition; a name may break a line."""
+def described(bootstrap: str, topic: str) -> list[str]:
+    """What `kafka-consumer-groups --describe --all-groups` says of the topic's partitions; a name may break a line."""
     tool = kafka_tools.command(kafka_tools.GROUPS, "--bootstrap-server", bootstrap, "--describe", "--all-groups")
     done = subprocess.run(tool, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return sorted(" ".join(line.split()) for line in done.stdout.splitlines() if line.strip())
+    return sorted(" ".join(line.split()) for line in done.stdout.splitlines() if f" {topic} " in line)
 
 
-def offsets_of(number: int, more: int = 0) -> Offsets:
+def offsets_of(number: int, more: int = 0, topic: str = TOPIC) -> Offsets:
     """One to three partitions, with and without metadata and epoch."""
     return {
-        (TOPIC, partition): Offset(
+        (topic, partition): Offset(
             (number + partition) % (RECORDS - 5) + more,
             "" if number % 3 == 0 else f"note {number} é\n" * (number % 7),
             -1 if number % 2 else 0,
@@ -126,35 +129,40 @@ def test_a_thousand_groups_of_any_name_there_and_back(
     world: World, at_kafka: CommittedOffsets, at_muster: CommittedOffsets
 ) -> None:
     names = [*ODD, *(f"group {number} 'é'" for number in range(GROUPS - len(ODD)))]
-    wanted = {name: offsets_of(number) for number, name in enumerate(names)}
+    topic = "a-thousand"
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(PATIENCE_S)
+    wanted = {name: offsets_of(number, topic=topic) for number, name in enumerate(names)}
     assert len(wanted) == GROUPS
     for name, offsets in wanted.items():
         at_kafka.set(name, offsets)
 
-    dry = world.there("--all")
+    dry = world.there("--pattern", THOUSAND)
     assert (dry.code, outcomes(dry)) == (Exit.OK, dict.fromkeys(sorted(names), "planned")), dry.err
     assert not any(at_muster.read_all(names).values()), "a dry run commits nothing"
 
-    ran = world.there("--all", "--execute")
+    ran = world.there("--pattern", THOUSAND, "--execute")
     assert (ran.code, outcomes(ran)) == (Exit.OK, dict.fromkeys(sorted(names), "done")), ran.err
     assert at_muster.read_all(names) == wanted
-    assert described(world.cluster.bootstrap) == described(world.kafka.bootstrap)
+    told = described(world.cluster.bootstrap, topic)
+    assert told == described(world.kafka.bootstrap, topic)
+    assert len(told) == sum(map(len, wanted.values()))
     assert at_kafka.read_all(names) == wanted, "nothing is taken from the source"
 
-    again = world.there("--all", "--execute")
+    again = world.there("--pattern", THOUSAND, "--execute")
     assert (again.code, set(outcomes(again).values())) == (Exit.OK, {"same"}), again.err
 
-    moved = {name: offsets_of(number, more=5) for number, name in enumerate(names)}
+    moved = {name: offsets_of(number, more=5, topic=topic) for number, name in enumerate(names)}
     for name, offsets in moved.items():
         at_muster.set(name, offsets)
-    refused = world.back("--all", "--execute")
+    refused = world.back("--pattern", THOUSAND, "--execute")
     assert (refused.code, set(outcomes(refused).values())) == (Exit.REFUSED, {"refused"})
     assert at_kafka.read_all(names) == wanted, "nothing is replaced without --overwrite"
 
-    ran = world.back("--all", "--execute", "--overwrite")
+    ran = world.back("--pattern", THOUSAND, "--execute", "--overwrite")
     assert (ran.code, set(outcomes(ran).values())) == (Exit.OK, {"done"}), ran.err
     assert at_kafka.read_all(names) == moved
-    assert described(world.kafka.bootstrap) == described(world.cluster.bootstrap)
+    assert described(world.kafka.bootstrap, topic) == described(world.cluster.bootstrap, topic)
 
 
 def test_a_name_like_an_option_and_one_with_control_characters(world: World, at_kafka: CommittedOffsets) -> None:
