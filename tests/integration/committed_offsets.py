@@ -39,7 +39,7 @@ class CommittedOffsets:
             client.close()
 
     def commit(self, group: str, offsets: Offsets) -> set[int]:
-        """As a simple consumer; the error codes."""
+        """As a simple consumer; the error codes; none: the connection was lost."""
         topics: dict[str, list[dict[str, Any]]] = {}
         for (topic, partition), one in offsets.items():
             part = {
@@ -49,7 +49,8 @@ class CommittedOffsets:
                 "committed_metadata": one.metadata,
             }
             topics.setdefault(topic, []).append(part)
-        answer = self._coordinator(group).ask(
+        answer = self._ask(
+            group,
             "OffsetCommit",
             8,
             group_id=group,
@@ -58,6 +59,8 @@ class CommittedOffsets:
             group_instance_id=None,
             topics=[{"name": topic, "partitions": parts} for topic, parts in topics.items()],
         )
+        if answer is None:
+            return set()
         codes = {one.error_code for topic in answer.topics for one in topic.partitions}
         if codes & MOVES:
             self._of_group.pop(group)
@@ -78,7 +81,10 @@ class CommittedOffsets:
 
     def _read(self, group: str) -> Any:
         asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
-        (found,) = self._coordinator(group).ask("OffsetFetch", 8, groups=asked, require_stable=True).groups
+        answer = self._ask(group, "OffsetFetch", 8, groups=asked, require_stable=True)
+        if answer is None:
+            return None
+        (found,) = answer.groups
         if found.error_code in MOVES:
             self._of_group.pop(group)
             return None
@@ -104,6 +110,17 @@ class CommittedOffsets:
             return False
         self._of_group.update({name: told[name][1] for name in names})
         return True
+
+    def _ask(self, group: str, api: str, version: int, **fields: Any) -> Any:
+        """The coordinator's answer. None: its connection was lost, as when it was killed."""
+        client = self._coordinator(group)
+        try:
+            return client.ask(api, version, **fields)
+        except (OSError, AssertionError):
+            self.__exit__()
+            self._clients.clear()
+            self._of_group.clear()
+            return None
 
     def _coordinator(self, group: str) -> SecondClient:
         self.find([group])
