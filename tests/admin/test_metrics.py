@@ -26,6 +26,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.quotas.client_quotas import Kind
+from muster_coordinator.redis_streams.lag import Quality
 from muster_coordinator.replica.maintenance.balancer import Weighed
 from muster_coordinator.replica.multiraft.status import LateMarker, OpenTransactions
 from muster_coordinator.runtime.client_stats import ClientStats
@@ -234,6 +235,14 @@ def scrape(groups: int = 2) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     }
 
 
+def every_gauge(groups: list[GroupSample]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample of a scrape of a replica with these groups."""
+    world, _, meter = swept({0: groups})
+    families = ReplicaCollector(FakeReplica(SimLoop(world)), Process(), meter).collect()
+    # A family comes in pieces, whose rows are gone with the next one.
+    return {(one.name, tuple(sorted(one.labels.items()))): one.value for family in families for one in family.samples}
+
+
 def counters(groups: list[GroupSample]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample of a page that must never fall."""
     world, _, meter = swept({0: groups})
@@ -277,6 +286,7 @@ def test_the_page_holds_every_promised_metric() -> None:
     values = scrape()
     assert values["muster_consumer_group_members", (("group", "g1"), ("state", "Stable"))] == 2
     assert values["muster_consumer_group_lag", (("group", "g1"),)] == 1
+    assert values["muster_consumer_group_lag_quality", (("group", "g1"), ("quality", "exact"))] == 1
     assert values["muster_consumer_group_rebalances_total", (("group", "g1"),)] == 3
     assert values["muster_consumer_group_rebalance_duration_seconds_count", ()] == 4
     assert values["muster_consumer_group_rebalance_duration_seconds_sum", ()] == 6
@@ -500,6 +510,47 @@ def test_a_group_that_is_named_as_the_sum_is_has_no_series_of_its_own() -> None:
     _, _, meter = swept({0: [*samples(3), GroupSample(OTHER_GROUPS, "Stable", 5, 9, 70)]})
     assert [sample.group for sample in meter.samples()] == ["g2", "g1", "g0"]
     assert meter.rest() == GroupSample(OTHER_GROUPS, "", 5, 0, 70)
+
+
+def lag_of(found: dict[tuple[str, tuple[tuple[str, str], ...]], float], group: str) -> tuple[float | None, set[str]]:
+    """The number, and the words that are said of it."""
+    words = {
+        dict(labels)["quality"]
+        for (name, labels), value in found.items()
+        if name == "muster_consumer_group_lag_quality" and dict(labels)["group"] == group and value == 1
+    }
+    return found.get(("muster_consumer_group_lag", (("group", group),))), words
+
+
+def test_each_lag_has_one_word_and_an_unknown_one_no_number() -> None:
+    found = every_gauge(
+        [
+            GroupSample("far", "Stable", 1, 1, 70, Quality.ESTIMATED),
+            GroupSample("near", "Stable", 1, 1, 0),
+            GroupSample("away", "Stable", 1, 1, None),
+        ]
+    )
+    assert lag_of(found, "far") == (70, {"estimated"})
+    assert lag_of(found, "near") == (0, {"exact"})
+    assert lag_of(found, "away") == (None, {"unknown"})
+    assert lag_of(found, OTHER_GROUPS) == (None, set())
+
+
+@pytest.mark.parametrize(
+    ("lags", "wanted"),
+    [
+        ([(1, Quality.EXACT), (2, Quality.EXACT)], (3, {"exact"})),
+        ([(1, Quality.EXACT), (2, Quality.ESTIMATED)], (3, {"estimated"})),
+        ([(None, Quality.EXACT), (2, Quality.EXACT)], (2, {"exact"})),
+        ([(None, Quality.EXACT), (None, Quality.EXACT)], (None, {"unknown"})),
+    ],
+)
+def test_the_sum_of_the_others_is_of_those_that_are_known(
+    lags: list[tuple[int | None, Quality]], wanted: tuple[int | None, set[str]]
+) -> None:
+    ahead = [GroupSample(f"g{n}", "Stable", 1, 1, 1_000) for n in range(limits.METRIC_GROUPS_MAX)]
+    others = [GroupSample(f"o{n}", "Stable", 1, 1, lag, quality) for n, (lag, quality) in enumerate(lags)]
+    assert lag_of(every_gauge([*ahead, *others]), OTHER_GROUPS) == wanted
 
 
 def test_rebalances_of_a_group_are_no_sum_of_changing_groups() -> None:

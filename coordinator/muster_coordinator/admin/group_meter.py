@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from muster_coordinator.admin import limits
 from muster_coordinator.ports import Loop, Timer
+from muster_coordinator.redis_streams.lag import Quality
 
 SWEEP_MS = 5_000
 PAUSE_RATIO = 3
@@ -35,7 +36,15 @@ class GroupSample(NamedTuple):
     generation: int
     """-1: no member has ever joined. 0 in a sum: a sum of generations has no meaning."""
     lag: int | None
-    """None: not known here (topics.mode none, or no commit of a partition that has its log here)."""
+    """None: not known here (topics.mode none, no commit of a partition that has its log here, or a partition in Redis
+    of which nothing is known now)."""
+    quality: Quality = Quality.EXACT
+    """Of the lag, if there is one."""
+
+    @property
+    def word(self) -> Quality:
+        """What there is to say of the lag."""
+        return Quality.UNKNOWN if self.lag is None else self.quality
 
 
 class GroupSource(Protocol):
@@ -125,6 +134,7 @@ class _Found:
         self._others = 0
         self._members = 0
         self._lag: int | None = None
+        self._quality = Quality.EXACT
 
     def add(self, sample: GroupSample) -> None:
         self.states[sample.state] += 1
@@ -142,6 +152,8 @@ class _Found:
         self._members += sample.members
         if sample.lag is not None:
             self._lag = (self._lag or 0) + sample.lag
+            if sample.quality is not Quality.EXACT:
+                self._quality = sample.quality
 
     def largest(self) -> tuple[GroupSample, ...]:
         """Largest lag first."""
@@ -151,7 +163,7 @@ class _Found:
         """The sum of all other groups; None when there are none."""
         if not self._others:
             return None
-        return GroupSample(OTHER_GROUPS, "", self._members, 0, self._lag)
+        return GroupSample(OTHER_GROUPS, "", self._members, 0, self._lag, self._quality)
 
 
 class _Ranked:

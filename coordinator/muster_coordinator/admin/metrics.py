@@ -218,21 +218,26 @@ class ReplicaCollector(Collector):
         meter = self._meter
         members = GaugeMetricFamily("muster_consumer_group_members", "Members.", labels=["group", "state"])
         lag = GaugeMetricFamily("muster_consumer_group_lag", "Records behind the log end.", labels=["group"])
+        quality = GaugeMetricFamily(
+            "muster_consumer_group_lag_quality", "1 of how good the lag is.", labels=["group", "quality"]
+        )
         rebalances = CounterMetricFamily("muster_consumer_group_rebalances", "Generations.", labels=["group"])
         for sample in meter.samples():
             members.add_metric([sample.group, sample.state], sample.members)
             rebalances.add_metric([sample.group], max(0, sample.generation))
+            quality.add_metric([sample.group, sample.word], 1)
             if sample.lag is not None:
                 lag.add_metric([sample.group], sample.lag)
             if len(members.samples) >= PIECE:
-                yield from _pieces((members, lag, rebalances))
+                yield from _pieces((members, lag, quality, rebalances))
         rest = meter.rest()
         if rest is not None:
             # No rebalance counter for the sum: it would fall whenever a group gets its own series.
             members.add_metric([OTHER_GROUPS, ""], rest.members)
+            quality.add_metric([OTHER_GROUPS, rest.word], 1)
             if rest.lag is not None:
                 lag.add_metric([OTHER_GROUPS], rest.lag)
-        yield from (members, lag, rebalances)
+        yield from (members, lag, quality, rebalances)
         states = GaugeMetricFamily("muster_consumer_groups", "Groups coordinated here.", labels=["state"])
         for state, count in sorted(meter.states().items()):
             states.add_metric([state], count)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.controller.balancing import Planner
-from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.redis_streams.lag import Records
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import (
@@ -83,6 +84,11 @@ class AdminReplica(Surface, Protocol):
 
     def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
         """(first offset, offset after the last one applied) of a log that has a replica here."""
+        ...
+
+    def records_behind(self, group: str, topic: Topic, partition: int, committed: int) -> Records:
+        """What is known of a group's lag in a partition of a topic in Redis, from a while ago; it is counted again
+        soon."""
         ...
 
     def open_transactions(self) -> Iterator[OpenTransactions]:

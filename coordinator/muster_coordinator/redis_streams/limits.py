@@ -58,3 +58,19 @@ MIRROR_UNKNOWN_MAX = 1_000
 MIRROR_WALK_ROWS = 500
 """Offsets that one step of a walk looks at, some 0.5 ms, `MIRROR_PACE_MS` apart."""
 assert MIRROR_WALK_ROWS < MIRROR_QUEUED_MAX
+LAG_ENTRIES_COUNTED_MAX = 2_000
+LAG_BYTES_COUNTED_MAX = 512 * 1024
+"""Behind a committed offset, to tell a lag in records; what is further is estimated. The server does nothing else for
+3 to 5 ms (docs/benchmarks.md: 2 microseconds an entry of two fields, 4 of eight)."""
+LAG_PACE_MS = 10
+LAG_ENTRIES_PER_MS = 20
+"""Between two calls of one replica: 100 a second that look at few entries, 10 that look at the most, of which Redis has
+a twentieth."""
+LAG_ROWS_MAX = 5_000
+"""Offsets (of a group in a partition) whose lag one replica has asked for, or knows; that of more is unknown."""
+LAG_KEPT_MS = 600_000
+"""So old a lag is unknown again."""
+LAG_RETRY_MS = 1_000
+LAG_RETRY_MS_MAX = 30_000
+"""Between two tries while Redis is away; doubled each time."""
+assert LAG_ROWS_MAX * max(LAG_PACE_MS, LAG_ENTRIES_COUNTED_MAX // LAG_ENTRIES_PER_MS) < LAG_KEPT_MS

@@ -25,6 +25,7 @@ def _script(name: str) -> Script:
 
 
 APPEND = _script("append")
+BEHIND = _script("behind")
 CLAIM = _script("claim")
 EXPIRE = _script("expire")
 FORGET = _script("forget")
@@ -32,7 +33,7 @@ MIRROR = _script("mirror")
 MIRRORED = _script("mirrored")
 READ = _script("read")
 TRIM = _script("trim")
-SCRIPTS = (APPEND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, READ, TRIM)
+SCRIPTS = (APPEND, BEHIND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, READ, TRIM)
 
 
 class Trouble(Enum):

@@ -38,6 +38,7 @@ from muster_coordinator.replica.multiraft.host import SEGMENT, Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.partitions.redis_lags import RedisLags
 from muster_coordinator.replica.partitions.redis_log import RedisLog
 from muster_coordinator.replica.partitions.redis_mirror import GroupMirror
 from muster_coordinator.replica.partitions.shards import ShardGroup
@@ -163,6 +164,7 @@ class GroupManager:
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
         self._mirror = self._made_mirror()
+        self.lags = RedisLags(loop, streams, self.record.cluster_id, settings.redis_prefix)
         self.making = TopicMaking(loop, disk, made=self._make_partition, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them

@@ -14,7 +14,7 @@ from itertools import chain
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.balancing import Planner
 from muster_coordinator.controller.commands import Command, CommandResult
-from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, TxnOffsetCommit, refusal
@@ -22,6 +22,8 @@ from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
+from muster_coordinator.redis_streams.lag import UNKNOWN as UNKNOWN_LAG
+from muster_coordinator.redis_streams.lag import Records
 from muster_coordinator.redis_streams.server import NoServer, StreamServer
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import bootstrap_payload
@@ -436,6 +438,11 @@ class Node:
         whose offsets have gaps, so that their difference is no number of records."""
         log = None if self.group_manager is None else self.group_manager.logs.get(group)
         return None if log is None else log.bounds()
+
+    def records_behind(self, group: str, topic: Topic, partition: int, committed: int) -> Records:
+        """What is known of a group's lag in a partition in Redis, and have it counted again."""
+        held = self.group_manager
+        return UNKNOWN_LAG if held is None else held.lags.records(group, topic, partition, committed)
 
     def open_transactions(self) -> Iterator[OpenTransactions]:
         """The partitions led here with an open transaction, of topics and of groups."""
