@@ -1,10 +1,12 @@
 """`muster group lag` says to what it counts: the log end, or the last stable offset, where readers of committed data
-end. That ListOffsets tells the two apart is in `integration/test_hanging_transactions`."""
+end; and how many records that is, if somebody knows. That ListOffsets tells the two apart is in
+`integration/test_hanging_transactions`; records in a real Redis are in `redis_streams/test_lag_command`."""
 
 import json
 from types import SimpleNamespace
 from typing import Any
 
+import kafka.errors
 import pytest
 from muster_coordinator.cli import group_view, groups, kafka_client
 from muster_coordinator.cli.exits import Exit
@@ -18,9 +20,17 @@ ENDS = {"read_uncommitted": {HELD: 50, LEVEL: 9, UNREAD: 4}, "read_committed": {
 class Admin:
     """Offset 10 is committed in the first partition, 9 in the second, and nothing is known of the third's end."""
 
+    configs: dict[str, str] | Exception = {}  # noqa: RUF012  # replaced, never changed
+
     def list_partition_offsets(self, wanted: dict[Any, int], isolation_level: str, timeout_ms: int) -> dict[Any, Any]:
         assert set(wanted.values()) == {-1}
         return {one: SimpleNamespace(offset=ENDS[isolation_level][TopicPartition(*one)]) for one in wanted}
+
+    def describe_configs(self, resources: list[Any]) -> dict[str, Any]:
+        assert [one.name for one in resources] == ["t"]
+        if isinstance(self.configs, Exception):
+            raise self.configs
+        return {"topic": {"t": {name: {"value": value} for name, value in self.configs.items()}}}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -64,3 +74,39 @@ def test_a_commit_of_what_is_not_stable_has_an_unknown_lag_to_it(muster: Any, mo
     assert lags(muster("group", "lag", "g", "-o", "json")) == [(50, 30, 10, "log_end_offset")]
     ran = muster("group", "lag", "g", "--isolation-level", "read_committed", "-o", "json")
     assert (ran.code, json.loads(ran.out)[0]["lag"]) == (Exit.INCOMPLETE, None)
+
+
+def records(ran: Any) -> list[tuple[int | None, str]]:
+    return [(row["records"], row["records_quality"]) for row in json.loads(ran.out)]
+
+
+def test_where_offsets_have_no_gaps_their_difference_is_the_number(muster: Any) -> None:
+    assert records(muster("group", "lag", "g", "-o", "json")) == [(40, "exact"), (0, "exact")]
+    assert "RECORDS" not in muster("group", "lag", "g").out, "it would say the same twice"
+
+
+def test_in_redis_nobody_knows_unless_redis_is_named(muster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admin, "configs", {"topic.store": "redis"})
+    ran = muster("group", "lag", "g", "-o", "json")
+    assert records(ran) == [(None, "unknown"), (None, "unknown")]
+    assert "--redis has them counted" in ran.err
+    assert ran.code == Exit.OK, "it was not asked for"
+    table = muster("group", "lag", "g").out.splitlines()
+    assert table[0].split()[4:7] == ["LAG", "RECORDS", "QUALITY"]
+    assert table[1].split()[4:7] == ["40", "unknown", "unknown"]
+
+
+def test_who_may_not_read_configs_gets_the_lag_as_before(muster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admin, "configs", kafka.errors.TopicAuthorizationFailedError())
+    ran = muster("group", "lag", "g", "-o", "json")
+    assert records(ran) == [(None, "unknown"), (None, "unknown")]
+    assert lags(ran)[0] == (50, 30, 40, "log_end_offset")
+    assert "records" not in ran.err
+    assert "RECORDS" not in muster("group", "lag", "g").out
+
+
+@pytest.mark.parametrize("words", ["redis://", "http://somewhere", "/no/such/file"])
+def test_a_redis_that_is_none_is_told_by_the_option(muster: Any, words: str) -> None:
+    ran = muster("group", "lag", "g", "--redis", words)
+    assert ran.code == Exit.USAGE
+    assert "--from-redis" not in ran.err

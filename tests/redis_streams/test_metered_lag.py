@@ -89,7 +89,7 @@ def test_far_behind_it_is_an_estimate(metered: Metered) -> None:
 
 
 def test_redis_away_and_back(metered: Metered) -> None:
-    """A real outage: unknown, never 0, and never what it was before."""
+    """Unknown, never 0, and never what it was before. (A server that is killed is in `test_lag_command`.)"""
     name = metered.topic()
     offset = metered.stored(name, one(b"v"))
     assert metered.commit_of("g", name, offset) == 0

@@ -4,21 +4,25 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from muster_coordinator.cli.client_properties import read_client_properties
 from muster_coordinator.cli.coordinator_lists import of_all_brokers
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.import_group import import_group
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped
 from muster_coordinator.cli.migrate_groups import migrate_groups
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Isolation, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
+from muster_coordinator.cli.redis_groups import RedisAt, redis_at
+from muster_coordinator.cli.redis_lag import Counted, counted
 from muster_coordinator.cli.reset_offsets import reset_offsets
 from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.redis_streams.lag import Records
 
 app = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 app.command("reset-offsets")(reset_offsets)
@@ -42,10 +46,7 @@ _LAGS = (
     Column("lag", "LAG", numeric=True),
     Column("owner", "OWNER"),
 )
-_STABLE_LAGS = tuple(
-    Column("last_stable_offset", "LAST-STABLE-OFFSET", numeric=True) if one.key == "log_end_offset" else one
-    for one in _LAGS
-)
+_RECORDS = (Column("records", "RECORDS", numeric=True), Column("records_quality", "QUALITY"))
 _OFFSETS = (
     *_LAGS[:-1],
     Column("consumer_id", "CONSUMER-ID"),
@@ -153,6 +154,13 @@ def lag(
             "Default: to the log end offset.",
         ),
     ] = Isolation.READ_UNCOMMITTED,
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            help="Count the records of topics in Redis there, whose offsets have gaps: redis://HOST:PORT/DB, rediss:// "
+            "with TLS, unix:///PATH; or a replica's properties file, whose keys redis.* say the rest, too."
+        ),
+    ] = None,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
@@ -160,26 +168,61 @@ def lag(
 ) -> None:
     """Show the lag of a group by partition."""
     to_stable = isolation is Isolation.READ_COMMITTED
+    at = None
+    if redis is not None:
+        require("--redis", "cli", "redis")
+        at = redis_at(redis, timeout, "--redis")
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         if watch:
-            _watch(side, group, interval, output, to_stable=to_stable)
-        view = describe_group(side, group)
-        lags = group_lags(side, view, to_stable=to_stable)
-        emit([_lag_row(view, one) for one in lags], _STABLE_LAGS if to_stable else _LAGS, output)
-        _exit_incomplete(lags)
+            _watch(side, group, interval, output, at, to_stable=to_stable)
+        lags = _lags(side, group, at, to_stable=to_stable)
+        emit(lags.rows(), lags.columns(), output)
+        if at is not None and lags.counted.lacks():
+            raise typer.Exit(int(Exit.INCOMPLETE))
+        _exit_incomplete(lags.lags)
 
 
-def _watch(side: KafkaSide, group: str, interval_s: float, output: Format, *, to_stable: bool) -> None:
+class _Lags(NamedTuple):
+    view: DescribedGroup
+    lags: list[PartitionLag]
+    counted: Counted
+    to_stable: bool
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [_lag_row(self.view, one, self.counted.records[one.partition]) for one in self.lags]
+
+    def columns(self) -> list[Column]:
+        """Where topics in Redis are among them, with the records beside the offsets."""
+        columns = [
+            Column("last_stable_offset", "LAST-STABLE-OFFSET", numeric=True)
+            if self.to_stable and one.key == "log_end_offset"
+            else one
+            for one in _LAGS
+        ]
+        return [*columns[:-1], *_RECORDS, columns[-1]] if self.counted.in_redis else columns
+
+
+def _lags(side: KafkaSide, group: str, at: RedisAt | None, *, to_stable: bool) -> _Lags:
+    view = describe_group(side, group)
+    lags = group_lags(side, view, to_stable=to_stable)
+    found = counted(side, lags, at)
+    if found.in_redis and at is None:
+        note("offsets of topics in Redis have gaps, so LAG is no number of records there: --redis has them counted")
+    return _Lags(view, lags, found, to_stable)
+
+
+def _watch(
+    side: KafkaSide, group: str, interval_s: float, output: Format, at: RedisAt | None, *, to_stable: bool
+) -> None:
     """Refresh until Ctrl-C. A failed refresh is reported and the next one tried, e.g. while the coordinator moves."""
-    columns = _STABLE_LAGS if to_stable else _LAGS
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and output is Format.TABLE else ""
     while True:
         try:
-            view = describe_group(side, group)
-            rows = [_lag_row(view, one) for one in group_lags(side, view, to_stable=to_stable)]
+            lags = _lags(side, group, at, to_stable=to_stable)
         except CliError as error:
             note(str(error))
         else:
+            view, rows, columns = lags.view, lags.rows(), lags.columns()
             if output is Format.TABLE:
                 known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
                 whole = "" if len(known) == len(rows) else " (of the known ones)"
@@ -260,9 +303,10 @@ def _member_rows(view: DescribedGroup) -> list[dict[str, Any]]:
     ]
 
 
-def _lag_row(view: DescribedGroup, one: PartitionLag) -> dict[str, Any]:
+def _lag_row(view: DescribedGroup, one: PartitionLag, records: Records | None = None) -> dict[str, Any]:
+    """`records`: None in what shows offsets only."""
     owner = one.owner
-    return {
+    row = {
         "group": view.group,
         "topic": one.partition.topic,
         "partition": one.partition.partition,
@@ -277,6 +321,10 @@ def _lag_row(view: DescribedGroup, one: PartitionLag) -> dict[str, Any]:
         "client_id": owner.client_id if owner else None,
         "instance_id": owner.instance_id if owner else None,
     }
+    if records is not None:
+        row["records"] = UNKNOWN if records.number is None else records.number
+        row["records_quality"] = str(records.quality)
+    return row
 
 
 def _say_empty(views: Sequence[DescribedGroup]) -> None:

@@ -11,13 +11,16 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.import_plan import RedisPosition
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.redis_settings import RedisKeys
 from muster_coordinator.redis_streams.entry_ids import EntryId
+
+if TYPE_CHECKING:
+    from redis.asyncio import BlockingConnectionPool
 
 
 class RedisAt(NamedTuple):
@@ -27,11 +30,11 @@ class RedisAt(NamedTuple):
     timeout_ms: int
 
 
-def redis_at(text: str, timeout_s: float) -> RedisAt:
+def redis_at(text: str, timeout_s: float, option: str = "--from-redis") -> RedisAt:
     """By a url, or by a replica's properties file, whose keys `redis.*` count. Raises CliError, which quotes no
     value."""
     told = {"redis.url": text}
-    source = "--from-redis"
+    source = option
     if "://" not in text:
         source = text
         try:
@@ -68,7 +71,8 @@ def positions(at: RedisAt, group: str, streams: Iterable[str]) -> dict[str, Redi
         raise CliError(Exit.UNREACHABLE, f"nothing was imported: Redis cannot be reached: {error}") from error
 
 
-async def _positions(at: RedisAt, group: str, streams: list[str]) -> dict[str, RedisPosition | None]:
+def pool_at(at: RedisAt) -> "BlockingConnectionPool":
+    """One connection to it, not made yet, as a replica's."""
     from muster_coordinator.runtime.redis_server import RedisSettings, pool_of
 
     keys = at.keys
@@ -84,7 +88,11 @@ async def _positions(at: RedisAt, group: str, streams: list[str]) -> dict[str, R
         certificate=keys.redis_ssl_certificate,
         key=keys.redis_ssl_key,
     )
-    pool = pool_of(settings)
+    return pool_of(settings)
+
+
+async def _positions(at: RedisAt, group: str, streams: list[str]) -> dict[str, RedisPosition | None]:
+    pool = pool_at(at)
     try:
         connection = await pool.get_connection()  # type: ignore[no-untyped-call]
         return {stream: await _position(connection, group, stream) for stream in streams}

@@ -61,7 +61,7 @@ assert MIRROR_WALK_ROWS < MIRROR_QUEUED_MAX
 LAG_ENTRIES_COUNTED_MAX = 2_000
 LAG_BYTES_COUNTED_MAX = 512 * 1024
 """Behind a committed offset, to tell a lag in records; what is further is estimated. The server does nothing else for
-3 to 5 ms (docs/benchmarks.md: 2 microseconds an entry of two fields, 4 of eight)."""
+1.5 to 5 ms (docs/adr/0097: 2 microseconds an entry of two fields, 4 of eight)."""
 LAG_PACE_MS = 10
 LAG_ENTRIES_PER_MS = 20
 """Between two calls of one replica: 100 a second that look at few entries, 10 that look at the most, of which Redis has
