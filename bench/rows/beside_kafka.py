@@ -71,7 +71,8 @@ ROWS = (
         title="Groups beside an existing Kafka",
         how=f"{PARTITIONS} partitions, records of {VALUE_BYTES} bytes in batches of {BATCH}, a connection each with "
         "four in flight, to three brokers of Kafka and through three replicas of Muster; p99 of "
-        f"{PACED} batches a second, open loop. {KILLS} kills of the coordinator, Muster's and then Kafka's, to librdkafka's first good commit.",
+        f"{PACED} batches a second, open loop. {KILLS} kills of the coordinator, Muster's and then Kafka's, to "
+        "librdkafka's first good commit.",
         units={
             "produce, direct": "records/s",
             "produce, through": "records/s",
