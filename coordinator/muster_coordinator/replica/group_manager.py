@@ -163,8 +163,7 @@ class GroupManager:
         host.deleted = self._deleted
         self.checkpoints = Checkpoints(loop, disk, host, settings)
         self._maker = GroupMaker(disk, rand, host, settings)
-        self._mirror = self._made_mirror()
-        self.lags = RedisLags(loop, streams, self.record.cluster_id, settings.redis_prefix)
+        self._mirror, self.lags = self._made_mirror(), self._made_lags()
         self.making = TopicMaking(loop, disk, made=self._make_partition, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
@@ -239,6 +238,9 @@ class GroupManager:
             return None
         cluster, prefix = self.record.cluster_id, settings.redis_prefix
         return GroupMirror(self._loop, self._streams, cluster, prefix, lambda: self.image, self._notice)
+
+    def _made_lags(self) -> RedisLags:
+        return RedisLags(self._loop, self._streams, self.record.cluster_id, self._settings.redis_prefix)
 
     def _make_controller(self, machine: ControllerMachine) -> ControllerGroup:
         record = self.record
