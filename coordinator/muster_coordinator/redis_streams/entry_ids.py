@@ -93,3 +93,16 @@ class Offsets(NamedTuple):
         else:
             after = (last.milliseconds << self.bits | last.sequence) + 1
         return max(after, now_ms << self.bits)
+
+
+def offset_at(entry: EntryId, offsets: Offsets) -> int:
+    """The offset of an id, or for one without, the next."""
+    if entry.sequence > offsets.sequence_max:
+        return (entry.milliseconds + 1) << offsets.bits
+    return entry.milliseconds << offsets.bits | entry.sequence
+
+
+def last_delivered(committed: int, offsets: Offsets) -> bytes:
+    """The id of the offset before the committed one, whether or not there is such an entry; 0-0 of offset 0."""
+    assert 0 <= committed <= OFFSET_MAX, "offsets are checked before"
+    return offsets.id_of(max(0, committed - 1)).text.encode()

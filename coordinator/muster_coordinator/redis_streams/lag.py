@@ -13,9 +13,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from muster_coordinator.redis_streams import limits
-from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
-from muster_coordinator.redis_streams.mirror import last_delivered
-from muster_coordinator.redis_streams.owned import offset_at
+from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets, last_delivered, offset_at
 from muster_coordinator.redis_streams.server import Answer, Failure
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.redis_streams import limits
-from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX, Offsets
+from muster_coordinator.redis_streams.entry_ids import Offsets, last_delivered
 from muster_coordinator.redis_streams.owned import kept
 
 _NOTE = b"g:"
@@ -44,12 +44,6 @@ def mirror_arguments(
         b"%d" % limits.MIRROR_BYTES_COUNTED_MAX,
         *kept(keep=keep),
     ]
-
-
-def last_delivered(committed: int, offsets: Offsets) -> bytes:
-    """The id of the offset before the committed one, whether or not there is such an entry; 0-0 of offset 0."""
-    assert 0 <= committed <= OFFSET_MAX, "offsets are checked before"
-    return offsets.id_of(max(0, committed - 1)).text.encode()
 
 
 def mirrored_arguments(cluster: str, incarnation: int, cursor: bytes) -> list[bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster_coordinator.redis_streams.entries import StreamRecord, record_of
-from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets, offset_at
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
 
 ZERO = EntryId(0, 0)
@@ -90,10 +90,3 @@ def seen(answer: Sequence[Any], offsets: Offsets, stream: str) -> Seen:
         start = max(start, end if first == ZERO else offset_at(first, offsets))
     found = [(EntryId.parse(entry), fields) for entry, fields in entries]
     return Seen(start, max(end, start), last, found)
-
-
-def offset_at(entry: EntryId, offsets: Offsets) -> int:
-    """The offset of an id, or for one without, the next."""
-    if entry.sequence > offsets.sequence_max:
-        return (entry.milliseconds + 1) << offsets.bits
-    return entry.milliseconds << offsets.bits | entry.sequence
