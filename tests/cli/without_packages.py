@@ -66,6 +66,7 @@ def demanded(command: Any, file: str) -> list[str]:
 
 EXTRA_WORDS = {
     ("probe",): ["http://127.0.0.1:1/readyz"],
+    ("group", "migrate"): ["--all"],
     ("group", "reset-offsets"): ["--all-topics", "--to-earliest"],
     ("pipeline", "ingest"): ["--segments", "here"],
 }
