@@ -213,7 +213,15 @@ MUTANTS = (
             Patch(
                 "groups.offsets.fetch", "            if ids.names.get(topic_id) != topic:\n", "            if False:\n"
             ),
-            Patch("groups.offsets.topic_deletion", "        return True\n", "        return False\n"),
+            Patch(
+                "groups.offsets.topic_deletion",
+                "        assert NO_TOPIC_ID not in self._ids\n\n"
+                "    def begins(self, core: Core, now: Now) -> bool:\n"
+                '        """Always True."""\n'
+                "        del core, now\n"
+                "        return True\n",
+                "\n    def begins(self, core: Core, now: Now) -> bool:\n        return False\n",
+            ),
         ),
         kinds=("kill", "transfer"),
         by=("O14",),
