@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster import MusterCluster
-from tests.redis_streams.redis_server import RedisServer
+from tests.redis_streams.redis_server import Connection, RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +26,20 @@ def cluster(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("muster") / "disk"
     with MusterCluster(folder, replicas=1, partitions=2, settings=settings) as started:
         yield started
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch, cluster: MusterCluster) -> MusterCluster:
+    """The replica, to which commands of this process are sent."""
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", cluster.bootstrap)
+    return cluster
+
+
+@pytest.fixture
+def cli(redis: RedisServer) -> Connection:
+    return redis.connect()
+
+
+@pytest.fixture
+def url(redis: RedisServer) -> str:
+    return f"redis://127.0.0.1:{redis.port}/0"

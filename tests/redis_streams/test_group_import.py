@@ -31,22 +31,6 @@ def muster(*arguments: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch, cluster: MusterCluster) -> MusterCluster:
-    monkeypatch.setenv("MUSTER_BOOTSTRAP", cluster.bootstrap)
-    return cluster
-
-
-@pytest.fixture
-def cli(redis: RedisServer) -> Connection:
-    return redis.connect()
-
-
-@pytest.fixture
-def url(redis: RedisServer) -> str:
-    return f"redis://127.0.0.1:{redis.port}/0"
-
-
 def stream_of(topic: str, partition: int) -> str:
     return f"muster:{{{topic}:{partition}}}"
 

@@ -21,22 +21,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 UNKNOWN = (None, "unknown")
 
 
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch, cluster: MusterCluster) -> MusterCluster:
-    monkeypatch.setenv("MUSTER_BOOTSTRAP", cluster.bootstrap)
-    return cluster
-
-
-@pytest.fixture
-def cli(redis: RedisServer) -> Connection:
-    return redis.connect()
-
-
-@pytest.fixture
-def url(redis: RedisServer) -> str:
-    return f"redis://127.0.0.1:{redis.port}/0"
-
-
 def records(ran: Ran) -> dict[tuple[str, int], tuple[int | None, str]]:
     rows: list[dict[str, Any]] = json.loads(ran.out)
     return {(row["topic"], row["partition"]): (row["records"], row["records_quality"]) for row in rows}

@@ -19,7 +19,7 @@ from muster_coordinator.cli.group_view import committed_offsets, describe_group
 from muster_coordinator.cli.import_plan import RedisPosition, Taken, parse_stream, plan_import
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide
 from muster_coordinator.cli.offsets import end_offsets, start_offsets
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Execute, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.cli.redis_groups import RedisAt, positions, redis_at
 from muster_coordinator.cli.reset_offsets import known_partitions
@@ -65,7 +65,7 @@ def import_group(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where the group has committed offsets already.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")] = False,
+    execute: Execute = False,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,

@@ -35,7 +35,7 @@ from muster_coordinator.cli.migrate_plan import (
     plan_group,
     totals,
 )
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Execute, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, emit_value, note
 
 WORKERS_MAX = 4
@@ -90,7 +90,7 @@ def migrate_groups(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where the target has other committed offsets already.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")] = False,
+    execute: Execute = False,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,

@@ -20,6 +20,7 @@ ClientConfig = Annotated[
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the cluster's answer.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")]
 
 
 class Isolation(StrEnum):

@@ -18,7 +18,7 @@ from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.group_view import committed_offsets, describe_group
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide
 from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets, offsets_at, start_offsets
-from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Execute, Output, Timeout
 from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.cli.reset_plan import (
     Move,
@@ -92,7 +92,7 @@ def reset_offsets(
     from_file: Annotated[
         Path | None, typer.Option("--from-file", help="To the offsets in a file of topic,partition,offset lines.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")] = False,
+    execute: Execute = False,
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as lines for --from-file.")] = False,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
