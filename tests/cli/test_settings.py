@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from muster_coordinator.controller.image import PEER_LISTENER, UPSTREAM_LISTENER
+from muster_coordinator.controller.image import PEER_LISTENER
 from muster_coordinator.links.peer_auth import Method
-from muster_coordinator.node_settings import api_settings, node_settings, upstream_tls
+from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.sasl_settings import of_listener
 from muster_coordinator.security.limits import ROLES_GIVEN_MAX
@@ -14,7 +14,7 @@ from muster_coordinator.security.protocol import SecurityProtocol
 from muster_coordinator.security.roles import Role
 from muster_coordinator.security.session import ListenerSasl
 from muster_coordinator.setting_values import Listener
-from muster_coordinator.settings import STANDARD_AUTHORIZER, ConfigError, Settings, key_docs, load_settings, settings_of
+from muster_coordinator.settings import ConfigError, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
 
@@ -469,187 +469,6 @@ def test_every_key_is_documented_once_and_ours_say_that_they_are() -> None:
         - {"topics.mode", "shutdown.grace.ms"}
     )
     assert not unknown, "a key that Kafka has not begins with muster., redis. or upstream.; others are named in KAFKAS"
-
-
-# -- topics in Redis ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ("http://redis:6379", "not redis://HOST:PORT/DB"),
-        ("redis://", "not redis://HOST:PORT/DB"),
-        ("redis://:secret@redis:6379", "user and password have keys of their own"),
-        ("redis://redis:6379?password=secret", "user and password have keys of their own"),
-        ("rediss://redis:6379?ssl_cert_reqs=none", "only db=N may follow the question mark"),
-        ("redis://redis:6379/0?retry_on_timeout=", "only db=N may follow the question mark"),
-        ("redis://redis:6379/0#x", "only db=N may follow the question mark"),
-    ],
-)
-def test_a_bad_address_of_redis_is_refused_without_showing_it(value: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why) as error:
-        settings_of(MINIMAL | {"redis.url": value})
-    assert "secret" not in str(error.value)
-
-
-def test_files_for_tls_to_redis_need_tls() -> None:
-    found = settings_of(MINIMAL | {"redis.url": "rediss://redis:6379", "redis.ssl.certificate.location": "/c.pem"})
-    assert (found.redis_ssl_certificate, found.redis_ssl_ca) == (Path("/c.pem"), None)
-    for key in ("ca", "certificate", "key"):
-        with pytest.raises(ConfigError, match=r"need a redis\.url that begins with rediss://"):
-            settings_of(MINIMAL | {"redis.url": "redis://redis:6379", f"redis.ssl.{key}.location": "/x.pem"})
-    with pytest.raises(ConfigError, match=r"redis\.ssl\.key\.location needs redis\.ssl\.certificate\.location"):
-        settings_of(MINIMAL | {"redis.url": "rediss://redis:6379", "redis.ssl.key.location": "/k.pem"})
-
-
-def test_topics_in_redis_need_to_know_which_and_its_password_is_never_shown() -> None:
-    with pytest.raises(ConfigError, match=r"topics\.mode=redis needs redis\.url"):
-        settings_of(MINIMAL | {"topics.mode": "redis"})
-    told = {"topics.mode": "redis", "redis.url": "rediss://redis:6379/2", "redis.password": "hunter2"}
-    found = settings_of(MINIMAL | told)
-    assert (found.redis_url, found.redis_password) == ("rediss://redis:6379/2", "hunter2")
-    assert "hunter2" not in repr(found)
-    assert "redis.password" not in found.texts
-    assert (api_settings(found).redis, api_settings(settings_of(MINIMAL)).redis) == (True, False)
-
-
-BESIDE = {
-    "topics.mode": "kafka",
-    "listeners": "PLAINTEXT://0.0.0.0:9092,INSIDE://10.0.0.1:9192",
-    "advertised.listeners": "PLAINTEXT://muster-0:9092",
-    "upstream.bootstrap.servers": "kafka-0:9092,kafka-1:9092",
-    "upstream.listeners": "PLAINTEXT://0.0.0.0:19092,INSIDE://10.0.0.1:19192",
-    "upstream.advertised.listeners": "PLAINTEXT://muster-0:29092",
-}
-
-
-def test_a_kafka_beside_it_has_a_port_for_each_broker_and_listener() -> None:
-    found = settings_of(MINIMAL | BESIDE)
-    assert found.upstream_servers == (("kafka-0", 9092), ("kafka-1", 9092))
-    told = (Listener("PLAINTEXT", "muster-0", 29092), Listener("INSIDE", "10.0.0.1", 19192))
-    assert found.upstream_told == told
-    assert [(e.listener, e.host, e.port) for e in node_settings(found).endpoints][2:] == [
-        (UPSTREAM_LISTENER + name, host, port) for name, host, port in told
-    ]
-    assert (api_settings(found).coordinator_base, api_settings(settings_of(MINIMAL)).coordinator_base) == (1_000_000, 0)
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"upstream.bootstrap.servers": ""}, r"topics\.mode=kafka needs upstream\.bootstrap\.servers"),
-        ({"topics.mode": "none"}, r"upstream\.\* need topics\.mode=kafka"),
-        ({"upstream.listeners": "PLAINTEXT://0.0.0.0:19092"}, "INSIDE must be in it and in listeners"),
-        ({"upstream.listeners": BESIDE["upstream.listeners"] + ",OUTSIDE://:1"}, "OUTSIDE must be in it and in"),
-        ({"upstream.advertised.listeners": "OTHER://muster-0:1"}, "names OTHER, which is not in upstream.listeners"),
-        ({"upstream.advertised.listeners": ""}, r"clients cannot connect to 0\.0\.0\.0 \(PLAINTEXT\)"),
-        ({"upstream.advertised.listeners": "PLAINTEXT://muster-0:65528"}, "PLAINTEXT has no port for each"),
-        ({"upstream.listeners": "PLAINTEXT://:0,INSIDE://:19192"}, "PLAINTEXT has no port for each"),
-        ({"upstream.node.ids": "1000000"}, "reaches upstream.coordinator.node.id.base"),
-        ({"authorizer.class.name": STANDARD_AUTHORIZER}, "passed on unopened"),
-    ],
-)
-def test_settings_of_a_kafka_beside_it_that_do_not_go_together(changed: dict[str, str], why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        settings_of(MINIMAL | BESIDE | changed)
-
-
-SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="muster" password="canary";'
-PLAIN = SCRAM.replace("scram.Scram", "plain.Plain")
-KNOWN = {
-    "upstream.security.protocol": "SASL_SSL",
-    "upstream.sasl.mechanism": "SCRAM-SHA-512",
-    "upstream.sasl.jaas.config": SCRAM,
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,INSIDE:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-}
-
-
-def test_who_replicas_are_at_a_kafka_is_shown_nowhere() -> None:
-    found = settings_of(MINIMAL | BESIDE | KNOWN)
-    login = found.upstream_login
-    assert login is not None
-    assert (login.mechanism, login.user, login.password) == ("SCRAM-SHA-512", "muster", "canary")
-    assert "canary" not in repr(found)
-    assert "upstream.sasl.jaas.config" not in found.texts
-    tls = upstream_tls(found)
-    assert tls is not None
-    assert tls.paths() == ()
-    assert upstream_tls(settings_of(MINIMAL | BESIDE)) is None
-    files = {"upstream.ssl.truststore.location": "/ca.pem", "upstream.ssl.keystore.location": "/k.pem"}
-    tls = upstream_tls(settings_of(MINIMAL | BESIDE | KNOWN | files | {"upstream.ssl.key.password": "canary"}))
-    assert tls is not None
-    assert (tls.paths(), tls.key_password) == ((Path("/ca.pem"), Path("/k.pem")), "canary")
-    tls = upstream_tls(settings_of(MINIMAL | BESIDE | KNOWN | files | {"upstream.ssl.key.location": "/key.pem"}))
-    assert tls is not None
-    assert tls.paths() == (Path("/ca.pem"), Path("/k.pem"), Path("/key.pem"))
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"upstream.security.protocol": "TLS"}, "not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        ({"upstream.sasl.mechanism": "GSSAPI"}, "not one of"),
-        ({"upstream.sasl.mechanism": ""}, r"upstream\.sasl\.mechanism belongs to"),
-        ({"upstream.sasl.jaas.config": ""}, r"upstream\.sasl\.jaas\.config belongs to"),
-        ({"upstream.sasl.jaas.config": "x"}, r"upstream\.sasl\.jaas\.config: not a login module"),
-        ({"upstream.sasl.jaas.config": "Other required;"}, "the login module is neither"),
-        ({"upstream.sasl.jaas.config": SCRAM.replace("username", "name")}, "username and password are needed"),
-        ({"upstream.sasl.jaas.config": PLAIN}, "has the login module of another mechanism"),
-        ({"upstream.sasl.mechanism": "PLAIN"}, "has the login module of another mechanism"),
-        (
-            {
-                "upstream.sasl.mechanism": "PLAIN",
-                "upstream.sasl.jaas.config": PLAIN,
-                "upstream.security.protocol": "SASL_PLAINTEXT",
-            },
-            "shows the password",
-        ),
-        ({"upstream.security.protocol": "SSL"}, r"upstream\.sasl\.mechanism belongs to"),
-        (
-            {"upstream.security.protocol": "SASL_PLAINTEXT", "upstream.ssl.truststore.location": "/ca.pem"},
-            r"upstream\.ssl\.\* need",
-        ),
-        (
-            {"upstream.security.protocol": "SASL_PLAINTEXT", "upstream.ssl.key.location": "/key.pem"},
-            r"upstream\.ssl\.\* need",
-        ),
-        ({"upstream.ssl.key.location": "/key.pem"}, r"upstream\.ssl\.key\.location needs upstream\.ssl\.keystore"),
-        ({"listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT"}, "listener PLAINTEXT asks nobody who he is"),
-        (
-            {
-                "listener.security.protocol.map": "",
-                "upstream.security.protocol": "SSL",
-                "upstream.sasl.mechanism": "",
-                "upstream.sasl.jaas.config": "",
-                "upstream.ssl.keystore.location": "/k.pem",
-                "sasl.enabled.mechanisms": "",
-            },
-            "asks nobody who he is",
-        ),
-    ],
-)
-def test_logins_at_a_kafka_that_cannot_be(changed: dict[str, str], why: str) -> None:
-    with pytest.raises(ConfigError, match=why) as refused:
-        settings_of(MINIMAL | BESIDE | KNOWN | changed)
-    assert "canary" not in str(refused.value)
-
-
-def test_a_listener_on_loopback_may_ask_nobody() -> None:
-    open_one = {
-        "listeners": "PLAINTEXT://127.0.0.1:9092",
-        "advertised.listeners": "",
-        "upstream.listeners": "PLAINTEXT://127.0.0.1:19092",
-        "upstream.advertised.listeners": "",
-        "listener.security.protocol.map": "",
-        "sasl.enabled.mechanisms": "",
-    }
-    assert settings_of(MINIMAL | BESIDE | KNOWN | open_one).upstream_knows_us
-
-
-def test_the_last_port_may_be_the_last_there_is() -> None:
-    ends = BESIDE | {"upstream.advertised.listeners": "PLAINTEXT://muster-0:65527"}
-    assert settings_of(MINIMAL | ends).upstream_told[0].port == 65_527
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------
