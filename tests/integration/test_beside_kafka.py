@@ -4,10 +4,12 @@ One broker of Kafka with room for ids 0 to 8, three replicas of ours. No client 
 port has connections of our replicas only, counted on the sockets of this machine.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,15 +27,19 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from muster_coordinator.upstream.apis import FORWARDED, READDRESSED
 from muster_coordinator.upstream.limits import LOOK_MS
+from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.certificates import Authority
 from tests.clients.conftest import CLIENTS
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
+from tests.fuzz.wires import Wires
 from tests.integration.connections import processes_connected_to
 from tests.integration.second_client import SecondClient
 from tests.kafka_broker import KafkaBroker
+from tests.wire.test_connection import raw
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400)]
 PATIENCE_S = 90.0
@@ -190,6 +196,28 @@ def test_every_address_in_an_answer_is_ours(world: World) -> None:
             assert one.port in ours
             assert (one.node_id >= BASE) is (key_type == 0)
         client.close()
+
+
+def test_bytes_that_are_no_request_end_their_connection_and_no_replica(world: World) -> None:
+    """Nobody reads them before Kafka does, which closes the connection on which they came; then our side has to say
+    what it can without it."""
+    cluster = world.cluster
+    pids = [cluster.pid(replica) for replica in range(cluster.replicas)]
+    draws = Random(21)
+    ports = [cluster.client_port(replica) for replica in range(cluster.replicas)]
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(contextlib.closing(Wires(port))) for port in (*ports, cluster.port + 400 + 1)]
+        for api, high in {**FORWARDED, **READDRESSED, int(Api.FIND_COORDINATOR): 6}.items():
+            for version in {VERSIONS[api].advertised_min, high}:
+                for body in (b"", b"\xff", b"\xff" * 40, draws.randbytes(9)):
+                    for wire in wires:
+                        wire.send(raw(api, version, body), sane=False)
+        for replica in range(cluster.replicas):
+            client = stack.enter_context(contextlib.closing(SecondClient(cluster.client_port(replica))))
+            assert client.ask("Metadata", 9, topics=[]).brokers
+    assert [cluster.pid(replica) for replica in range(cluster.replicas)] == pids
+    for replica in range(cluster.replicas):
+        wait_until(f"replica {replica} is ready", lambda at=replica: cluster.probe(at, "/readyz") == 200, PATIENCE_S)
 
 
 def test_topics_are_administered_through_it(world: World) -> None:

@@ -426,3 +426,53 @@ def test_nothing_said_yet_ends_the_connection(anywhere: World) -> None:
     anywhere.brokers.made.set_exception(TimeoutError())
     anywhere.turns()
     assert "TimeoutError" in anywhere.client.failure
+
+
+def garbled(correlation: int) -> bytes:
+    """A request for topics of which the client sent half a body."""
+    whole = metadata(correlation)
+    return struct.pack(">i", len(whole) - 4 - 3) + whole[4:-3]
+
+
+def lose(anywhere: World) -> None:
+    anywhere.half.connection_lost(None)
+
+
+def refuse(anywhere: World) -> None:
+    anywhere.brokers.made.set_exception(ConnectionRefusedError())
+
+
+def wait(anywhere: World) -> None:
+    """Until the patience of the passage, which is none, has ended."""
+    anywhere.turns(20)
+
+
+@pytest.mark.parametrize("end", [lose, refuse, wait])
+@pytest.mark.parametrize("before", [b"", metadata(1)])
+def test_a_question_that_is_none_costs_its_connection_and_nothing_else(
+    anywhere: World, monkeypatch: pytest.MonkeyPatch, end: Callable[[World], None], before: bytes
+) -> None:
+    """A broker closes the connection on which such bytes came, so the client itself makes the moment at which they are
+    read here: in a callback of the event loop, out of which an error would end the process."""
+    escaped: list[dict[str, Any]] = []
+    anywhere.loop.set_exception_handler(lambda _, context: escaped.append(context))
+    if end is wait:
+        monkeypatch.setattr(limits, "ANSWER_ANY_MS_MAX", 0)
+    if end is not refuse:
+        anywhere.connect()
+    anywhere.client.receive(before + garbled(2))
+    anywhere.turns(1)
+    end(anywhere)
+    anywhere.turns()
+    assert escaped == []
+    assert anywhere.client.state is not State.READY
+    assert anywhere.client.failure
+
+
+def test_what_was_said_last_and_cannot_be_read_is_as_if_nothing_had_been_said(anywhere: World) -> None:
+    whole = framed(Api.METADATA, 12, TOPICS)
+    anywhere.brokers.last = Remembered(Said(12, whole[:-3]), ())
+    anywhere.connect()
+    anywhere.client.receive(metadata(1))
+    anywhere.half.connection_lost(None)
+    assert "closed" in anywhere.client.failure

@@ -158,3 +158,23 @@ def test_any_bytes_are_a_question_or_an_error(body: bytes) -> None:
             continue
         assert told is not None
         decode_answer(Api.METADATA, version, bytes(told))
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_an_answer_that_clients_were_told_and_that_cannot_be_read_changes_nothing(data: st.DataObject) -> None:
+    """Answers are passed on without being read to their end."""
+    whole = said(12, topic("newer", 2))
+    cut = data.draw(st.integers(60, len(whole.frame) - 1))
+    broken = whole.frame[:cut] + data.draw(st.binary(max_size=4))
+    known = remembered(12, *TOPICS)
+    known.note(Said(12, broken))
+    known.note(said(12, topic("last", 1)))
+    names = {found.name for found in ask(Api.METADATA, 12, known, topics=None).topics}
+    assert {"one", "__x", "last"} <= names
+
+
+def test_names_that_fit_the_version_that_told_them_and_not_the_one_that_asks_are_an_error() -> None:
+    known = remembered(12, topic("n" * 40_000, 1))
+    with pytest.raises(WireError):
+        ask(Api.METADATA, 8, known, topics=None)

@@ -346,13 +346,20 @@ class UpstreamPassage:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        if self._node is not None or not self._tell_without_it():
-            self._client.end(why)
-        else:
+        try:
+            told = self._node is None and self._tell_without_it()
+        except WireError as error:
+            # What was asked is read here for the first time, and this is a callback of the loop: an error that leaves
+            # it ends the process.
+            told, why = False, f"{why}, and what was asked cannot be answered here: {error}"
+        if told:
             self._client.wake()
+        else:
+            self._client.end(why)
 
     def _tell_without_it(self) -> bool:
-        """Answer what has not been answered by what the upstream said last. False: nobody but it can answer."""
+        """Answer what has not been answered by what the upstream said last. False: nobody but it can answer. Raises
+        `WireError` if a question is none, or what was said cannot be read."""
         remembered = self._brokers.remembered()
         if remembered is None and self._asked:
             return False

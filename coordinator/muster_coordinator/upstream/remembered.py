@@ -7,12 +7,13 @@ came, and what clients were told since; they are read when they are needed. A to
 leader is not known now, never one that does not exist. What this does not do: answer what only the upstream can.
 """
 
+import contextlib
 import struct
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import Code, WireError
 from muster_coordinator.upstream.brokers import Address, Broker, body_of
 from muster_coordinator.upstream.limits import TOLD_BYTES_MAX
 from muster_coordinator.wire.heap_budget import Frame
@@ -67,10 +68,17 @@ class _Read:
         self.cluster_id: str | None = getattr(first, "cluster_id", None)
         self.controller_id: int = getattr(first, "controller_id", -1)
         self.topics: dict[str, Value] = {}
-        for answer in (first, *(said.read() for said in since)):
+        for answer in (first, *_readable(since)):
             self.topics.update({t.name: t for t in answer.topics if t.name is not None and not t.error_code})
         known = ((getattr(topic, "topic_id", EMPTY_UUID), topic) for topic in self.topics.values())
         self.by_id = {topic_id: topic for topic_id, topic in known if topic_id != EMPTY_UUID}
+
+
+def _readable(answers: Iterable[Said]) -> Iterable[Value]:
+    """Without those that are none: a client was told them as they came, and nobody read them to their end."""
+    for said in answers:
+        with contextlib.suppress(WireError):
+            yield said.read()
 
 
 class Remembered:
@@ -99,7 +107,7 @@ class Remembered:
 
     def told(self, question: Question, ours: Ours) -> bytearray | None:
         """The answer to a question about brokers, topics or a transaction's coordinator; None: it is about something
-        else. Raises `WireError` if the question is none."""
+        else. Raises `WireError` if the question is none, or the answer about all topics cannot be read."""
         api, version = question.api, question.version
         if api not in (Api.METADATA, Api.DESCRIBE_CLUSTER, Api.FIND_COORDINATOR):
             return None
