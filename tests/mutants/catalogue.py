@@ -215,12 +215,8 @@ MUTANTS = (
             ),
             Patch(
                 "groups.offsets.topic_deletion",
-                "        assert NO_TOPIC_ID not in self._ids\n\n"
-                "    def begins(self, core: Core, now: Now) -> bool:\n"
-                '        """Always True."""\n'
-                "        del core, now\n"
-                "        return True\n",
-                "\n    def begins(self, core: Core, now: Now) -> bool:\n        return False\n",
+                "        return topic_id_of(row) in self._ids\n",
+                "        return False\n",
             ),
         ),
         kinds=("kill", "transfer"),

@@ -248,3 +248,18 @@ def test_one_that_hangs_is_given_up_by_who_wanted_it(world: World, tls: bool) ->
         server.close()
 
     asyncio.run(asyncio.wait_for(test(), 30))
+
+
+@pytest.mark.parametrize("account", [None, ACCOUNT])
+@pytest.mark.parametrize("address", [("x" * 70, 9092), ("..", 9092), ("a\0b", 9092), ("127.0.0.1", 70_000)])
+def test_an_address_that_can_be_none_is_one_that_cannot_be_reached(
+    address: tuple[str, int], account: Account | None
+) -> None:
+    """Brokers tell the addresses of the others; whoever dials one expects no error but `OSError`."""
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        await UpstreamDialler(loop, Handshakes(loop), None, account).connect(address, Top)
+
+    with pytest.raises(OSError):
+        asyncio.run(test())

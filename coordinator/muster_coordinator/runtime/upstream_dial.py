@@ -60,7 +60,7 @@ class UpstreamDialler:
         """The protocol is `made`, and told of its connection, before this returns. Raises `OSError`, and `WireError`
         if the broker refuses the login."""
         if self._tls is None and self._account is None:
-            await self._loop.create_connection(made, *address)
+            await self._open(made, address)
             return
         done: asyncio.Future[None] = self._loop.create_future()
         context = None
@@ -68,7 +68,7 @@ class UpstreamDialler:
             files = (self._tls.ca, self._tls.keystore, self._tls.key)
             ca, keystore, key = (None if path is None else str(path) for path in files)
             context = context_of(ca, keystore, key, self._tls.key_password)
-        transport, _ = await self._loop.create_connection(asyncio.Protocol, *address)
+        transport = await self._open(asyncio.Protocol, address)
         top = made if self._account is None else self._logging_in(self._account, made, done)
         try:
             if context is None:
@@ -91,6 +91,14 @@ class UpstreamDialler:
         except BaseException:
             transport.abort()
             raise
+
+    async def _open(self, made: Made, address: tuple[str, int]) -> asyncio.Transport:
+        """A TCP connection. A broker tells the others' names and ports, also such that cannot be any."""
+        try:
+            transport, _ = await self._loop.create_connection(made, *address)
+        except (ValueError, OverflowError) as error:
+            raise ConnectionError(f"{address[0]!r}:{address[1]} is no address: {error}") from error
+        return transport
 
     @staticmethod
     def _logging_in(account: Account, made: Made, done: "asyncio.Future[None]") -> Made:

@@ -6,7 +6,10 @@ no id in commits. Its offsets are matched by name and by the time of the commit:
 before it was last seen, so what was committed for a topic of the same name that came after it is not.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+
+from typing_extensions import override
 
 from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Record
@@ -21,53 +24,32 @@ _ROWS_PER_WORK = 16
 
 def topic_deletion(core: Core, topic_ids: Iterable[bytes]) -> Sweep:
     """One pass over all groups for some deleted topics."""
-    groups = dict.fromkeys([*core.state.offsets.groups(), *core.state.pending_offsets.groups()])
-    return Sweep(TopicDeletionRule(topic_ids), groups)
-
-
-class TopicDeletionRule:
-    """Offsets that were committed under one of these topic ids."""
-
-    def __init__(self, topic_ids: Iterable[bytes]) -> None:
-        self._ids = frozenset(topic_ids)
-        assert NO_TOPIC_ID not in self._ids
-
-    def begins(self, core: Core, now: Now) -> bool:
-        """Always True."""
-        del core, now
-        return True
-
-    def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
-        del now
-        work = 1 + core.state.offsets.size(group) * len(self._ids) // _ROWS_PER_WORK
-        if group in core.state.pending_offsets:
-            return work, True
-        return work, any(core.state.offsets.mentions(group, topic_id) for topic_id in self._ids)
-
-    def tombstones(self, core: Core, now: Now, group: str) -> tuple[list[Record], bool]:
-        del now
-        table = core.state.offsets.table(group)
-        found = [] if table is None else [(t, p) for t, p, row in table.rows() if topic_id_of(row) in self._ids]
-        found += [(t, p) for t, p, row in core.state.pending_offsets.rows_of(group) if topic_id_of(row) in self._ids]
-        keys = list(dict.fromkeys(found))
-        records = [offset_tombstone(group, *key) for key in keys[: limits.GROUP_TOMBSTONES_PER_BATCH]]
-        return records, len(keys) > limits.GROUP_TOMBSTONES_PER_BATCH
-
-    def written(self, core: Core, records: int) -> None:
-        core.stats.offsets_deleted += records
+    return _over_all_groups(core, TopicDeletionRule(topic_ids))
 
 
 def named_deletion(core: Core, last_seen_ms: Mapping[str, int]) -> Sweep:
     """One pass over all groups for some deleted topics of an upstream; topic → wall time at which it was last seen."""
+    return _over_all_groups(core, NamedDeletionRule(last_seen_ms))
+
+
+def _over_all_groups(core: Core, rule: "_DeletionRule") -> Sweep:
     groups = dict.fromkeys([*core.state.offsets.groups(), *core.state.pending_offsets.groups()])
-    return Sweep(NamedDeletionRule(last_seen_ms), groups)
+    return Sweep(rule, groups)
 
 
-class NamedDeletionRule:
-    """Offsets of these topics that were committed by then."""
+class _DeletionRule(ABC):
+    """Offsets of some topics. They are looked for twice: cheaply, for whether a group has any, and then row by row."""
 
-    def __init__(self, last_seen_ms: Mapping[str, int]) -> None:
-        self._last_seen_ms = dict(last_seen_ms)
+    def __init__(self, topics: int) -> None:
+        self._topics = topics
+
+    @abstractmethod
+    def may_have(self, core: Core, group: str) -> bool:
+        """Are there rows of these topics in the group's committed offsets?"""
+
+    @abstractmethod
+    def is_deleted(self, topic: str, row: bytes) -> bool:
+        """Does this row go?"""
 
     def begins(self, core: Core, now: Now) -> bool:
         """Always True."""
@@ -76,21 +58,51 @@ class NamedDeletionRule:
 
     def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
         del now
-        work = 1 + core.state.offsets.size(group) * len(self._last_seen_ms) // _ROWS_PER_WORK
-        if group in core.state.pending_offsets:
-            return work, True
-        return work, any(core.state.offsets.names(group, topic) for topic in self._last_seen_ms)
+        work = 1 + core.state.offsets.size(group) * self._topics // _ROWS_PER_WORK
+        return work, group in core.state.pending_offsets or self.may_have(core, group)
 
     def tombstones(self, core: Core, now: Now, group: str) -> tuple[list[Record], bool]:
         del now
         table = core.state.offsets.table(group)
         rows = [] if table is None else list(table.rows())
         rows += core.state.pending_offsets.rows_of(group)
-        seen = self._last_seen_ms
-        found = [(t, p) for t, p, row in rows if t in seen and commit_timestamp_of(row) <= seen[t]]
-        keys = list(dict.fromkeys(found))
+        keys = list(dict.fromkeys((topic, index) for topic, index, row in rows if self.is_deleted(topic, row)))
         records = [offset_tombstone(group, *key) for key in keys[: limits.GROUP_TOMBSTONES_PER_BATCH]]
         return records, len(keys) > limits.GROUP_TOMBSTONES_PER_BATCH
 
     def written(self, core: Core, records: int) -> None:
         core.stats.offsets_deleted += records
+
+
+class TopicDeletionRule(_DeletionRule):
+    """Offsets that were committed under one of these topic ids."""
+
+    def __init__(self, topic_ids: Iterable[bytes]) -> None:
+        self._ids = frozenset(topic_ids)
+        assert NO_TOPIC_ID not in self._ids
+        super().__init__(len(self._ids))
+
+    @override
+    def may_have(self, core: Core, group: str) -> bool:
+        return any(core.state.offsets.mentions(group, topic_id) for topic_id in self._ids)
+
+    @override
+    def is_deleted(self, topic: str, row: bytes) -> bool:
+        return topic_id_of(row) in self._ids
+
+
+class NamedDeletionRule(_DeletionRule):
+    """Offsets of these topics that were committed by then."""
+
+    def __init__(self, last_seen_ms: Mapping[str, int]) -> None:
+        self._last_seen_ms = dict(last_seen_ms)
+        super().__init__(len(self._last_seen_ms))
+
+    @override
+    def may_have(self, core: Core, group: str) -> bool:
+        return any(core.state.offsets.names(group, topic) for topic in self._last_seen_ms)
+
+    @override
+    def is_deleted(self, topic: str, row: bytes) -> bool:
+        until_ms = self._last_seen_ms.get(topic)
+        return until_ms is not None and commit_timestamp_of(row) <= until_ms
