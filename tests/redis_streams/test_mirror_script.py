@@ -183,6 +183,7 @@ def test_names_are_any_bytes_and_as_long_as_kafka_takes_them(stream: Stream) -> 
     assert (word, cursor) == (b"OK", b"0")
     assert sorted(mirrored(fields)) == sorted((name, GroupNo(3)) for name in names)
     assert list(mirrored([b"g:\xff", b"3 1 1", b"g:x", b"", b"g:y", b"x 1 1", b"p:1", b"3 1 1"])) == []
+    assert list(mirrored([b"g:x", b"9" * 5_000 + b" 1 1", b"g:y", b"9" * 11 + b" 1 1"])) == []
 
 
 def test_all_that_is_shown_is_listed_page_by_page_between_producers(stream: Stream) -> None:

@@ -16,6 +16,8 @@ from muster_coordinator.redis_streams.entry_ids import Offsets, last_delivered
 from muster_coordinator.redis_streams.owned import kept
 
 _NOTE = b"g:"
+_SHARD_DIGITS_MAX = 10
+"""Of the number of a Raft group. The hash is another server's, where anybody with its password may write."""
 
 
 class Caller(NamedTuple):
@@ -59,5 +61,5 @@ def mirrored(fields: Sequence[Any]) -> Iterator[tuple[str, GroupNo]]:
             group = name.removeprefix(_NOTE).decode()
         except UnicodeDecodeError:
             continue
-        if name.startswith(_NOTE) and shard.isdigit() and rest:
+        if name.startswith(_NOTE) and shard.isdigit() and len(shard) <= _SHARD_DIGITS_MAX and rest:
             yield group, GroupNo(int(shard))
