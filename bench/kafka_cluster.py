@@ -10,6 +10,7 @@ import signal
 import string
 import subprocess
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from bench.errors import SideMissing
 from bench.tls import TLS_LISTENER, TlsFiles
 from tests import java_tools, orphans
-from tests.cluster import free_port_base
+from tests.cluster import port_block
 from tests.kafka_broker import answers_api_versions
 
 BROKERS = 3
@@ -40,8 +41,11 @@ class KafkaCluster:
         self.folder = folder
         self._tls = tls
         self._offsets_partitions = offsets_partitions
-        # Below the ephemeral range: no client's own port may occupy it when a broker restarts.
-        base = free_port_base(BROKERS)
+        # Below the ephemeral range: no client's own port may occupy it when a broker restarts. Claimed for as long as
+        # this object lives: a cluster of another test would answer at the port of a broker that is down.
+        block = port_block(BROKERS)
+        weakref.finalize(self, block.close)
+        base = block.base
         self.ports = [base + node for node in range(BROKERS)]
         self._controller_ports = [base + 100 + node for node in range(BROKERS)]
         self.tls_ports = [base + 200 + node for node in range(BROKERS)]
