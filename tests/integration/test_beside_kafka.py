@@ -335,7 +335,9 @@ def test_offsets_of_a_topic_that_is_deleted_go_with_it_and_its_successor_has_its
         return int(consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset)
 
     wait_until("a commit", lambda: commit(7), PATIENCE_S, every=0.5)
-    looked_s = time.monotonic() + 2 * LOOK_MS / 1_000
+    # What was committed after a look that was the last before the deletion stays: so more than one look, also of a
+    # replica that is late.
+    looked_s = time.monotonic() + 4 * LOOK_MS / 1_000
     wait_until("each replica has looked", lambda: time.monotonic() > looked_s, 60)
     assert committed() == 7
     admin = world.admin()

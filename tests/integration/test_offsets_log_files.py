@@ -60,7 +60,7 @@ def test_every_replica_serves_and_stores_the_same_bytes(cluster: MusterCluster) 
             for replica in range(3)
         }
 
-    wait_until("the followers have applied it all", lambda: len(hashes()) == 1, 10)
+    wait_until("the followers have applied it all", lambda: len(hashes()) == 1, 60)
 
 
 def test_the_offsets_topic_refuses_writes_growth_and_deletion(cluster: MusterCluster) -> None:

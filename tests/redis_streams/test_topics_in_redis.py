@@ -117,7 +117,8 @@ def test_groups_keep_their_positions_through_kills_of_the_replica_and_of_redis(
     seen: list[Any] = []
 
     def all_seen() -> bool:
-        seen.extend(record for records in other.poll(200).values() for record in records)
+        # Not less: see POLL_MS of `clients/members/kafka_python_member.py`.
+        seen.extend(record for records in other.poll(2_000).values() for record in records)
         return len(seen) >= 301
 
     wait_until("kafka-python has read all", all_seen, PATIENCE_S)
