@@ -256,7 +256,8 @@ class Replica:
         if not settings.redis_url:
             return None
         try:
-            from muster_coordinator.runtime.redis_server import RedisServer, RedisSettings
+            from muster_coordinator.runtime.redis_connections import RedisSettings
+            from muster_coordinator.runtime.redis_server import RedisServer
         except ImportError as error:
             raise EnvironmentFault(f"redis.url needs the extra muster[redis]: {error}") from error
         for key, path in settings.redis_files().items():
@@ -264,22 +265,7 @@ class Replica:
                 path.read_bytes()
             except OSError as error:
                 raise EnvironmentFault(f"{key}={path}: {error.strerror}") from error
-        server = RedisServer(
-            self._loop.asyncio_loop,
-            RedisSettings(
-                url=settings.redis_url,
-                username=settings.redis_username,
-                password=settings.redis_password,
-                durability=settings.redis_durability,
-                wait_replicas=settings.redis_wait_replicas,
-                connections_max=settings.redis_connections_max,
-                timeout_ms=settings.redis_timeout_ms,
-                ca=settings.redis_ssl_ca,
-                certificate=settings.redis_ssl_certificate,
-                key=settings.redis_ssl_key,
-            ),
-            self._notices,
-        )
+        server = RedisServer(self._loop.asyncio_loop, RedisSettings.of(settings), self._notices)
         self._ends.append(server.close)
         return server
 

@@ -9,10 +9,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from muster_coordinator.setting_field import setting
-from muster_coordinator.setting_values import Parser, boolean, integer, one_of
+from muster_coordinator.setting_values import Parser, boolean, integer, one_of, parse_address
 
 _PREFIX = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+_PRIMARY = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _SCHEMES = ("redis", "rediss", "unix")
+SENTINELS_MAX = 20
+"""Addresses in `redis.sentinels`; each is asked when a connection is made."""
 
 
 def _url(text: str) -> str:
@@ -39,6 +42,15 @@ def _prefix(text: str) -> str:
     return text
 
 
+def _sentinels(text: str) -> tuple[tuple[str, int], ...]:
+    found = tuple(parse_address(part.strip()) for part in text.split(",") if part.strip())
+    if len(found) > SENTINELS_MAX:
+        raise ValueError(f"more than {SENTINELS_MAX} addresses")
+    if any(port == 0 for _, port in found):
+        raise ValueError("nobody listens on port 0")
+    return tuple(dict.fromkeys(found))
+
+
 def _location(text: str) -> Path | None:
     return Path(text) if text else None
 
@@ -62,6 +74,19 @@ class RedisKeys:
         _url,
         "The Redis (7.0 or newer) of topics whose `topic.store` is redis: redis://HOST:PORT/DB, rediss:// with TLS, or "
         "unix:///PATH. All replicas need the same. It is not shown, since people write passwords into it.",
+    )
+    redis_sentinels: tuple[tuple[str, int], ...] = setting(
+        "redis.sentinels",
+        _sentinels,
+        "",
+        "Sentinels that are asked where the primary is, as host:port,...; `redis.url` has their name for it in place "
+        "of an address: redis://NAME/DB. With rediss:// they too are asked by TLS. Empty: `redis.url` has the address.",
+    )
+    redis_sentinel_username: str = setting(
+        "redis.sentinel.username", _plain, "", "The user at the Sentinels; empty: the default user."
+    )
+    redis_sentinel_password: str = _unshown(
+        "redis.sentinel.password", _plain, "The password at the Sentinels; empty: they ask for none. It is never shown."
     )
     redis_username: str = setting("redis.username", _plain, "", "Its user; empty: the default user.")
     redis_password: str = _unshown(
@@ -127,8 +152,24 @@ class RedisKeys:
 
     def redis_problem(self, mode: str) -> str:
         """Why these values do not go together; "": they do."""
+        if problem := self._sentinel_problem():
+            return problem
         if self.redis_files() and not self.redis_url.startswith("rediss://"):
             return "redis.ssl.* need a redis.url that begins with rediss://"
         if self.redis_ssl_key and not self.redis_ssl_certificate:
             return "redis.ssl.key.location needs redis.ssl.certificate.location"
         return "topics.mode=redis needs redis.url" if mode == "redis" and not self.redis_url else ""
+
+    def _sentinel_problem(self) -> str:
+        if not self.redis_sentinels:
+            unused = self.redis_sentinel_username or self.redis_sentinel_password
+            return "redis.sentinel.* need redis.sentinels" if unused else ""
+        # As it is written: a name may have capitals, which the host of a url has not.
+        if self.redis_url.startswith("unix:") or not _PRIMARY.fullmatch(urlsplit(self.redis_url).netloc):
+            return "redis.sentinels need a redis.url with their name for the primary, without a port: redis://NAME/DB"
+        return ""
+
+    @property
+    def redis_primary(self) -> str:
+        """What the Sentinels call it."""
+        return urlsplit(self.redis_url).netloc

@@ -52,6 +52,40 @@ def test_topics_in_redis_need_to_know_which_and_its_password_is_never_shown() ->
     assert (api_settings(found).redis, api_settings(settings_of(MINIMAL)).redis) == (True, False)
 
 
+SENTINELS = {
+    "redis.url": "rediss://My-Primary_1/3",
+    "redis.sentinels": "10.0.0.1:26379, [fd00::2]:26380,10.0.0.1:26379",
+}
+
+
+def test_sentinels_are_asked_for_the_primary_by_the_name_that_the_url_has() -> None:
+    found = settings_of(MINIMAL | SENTINELS | {"redis.sentinel.password": "hunter2", "redis.sentinel.username": "u"})
+    assert found.redis_sentinels == (("10.0.0.1", 26379), ("fd00::2", 26380))
+    assert found.redis_primary == "My-Primary_1", "as it is written"
+    assert (found.redis_sentinel_username, found.redis_sentinel_password) == ("u", "hunter2")
+    assert "hunter2" not in repr(found)
+    assert "redis.sentinel.password" not in found.texts
+    assert settings_of(MINIMAL).redis_sentinels == ()
+
+
+@pytest.mark.parametrize("url", ["redis://primary:6379/0", "redis://[::1]/0", "redis://a,b/0", "unix:///run/redis", ""])
+def test_a_url_that_is_an_address_does_not_go_with_sentinels(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis\.sentinels need a redis\.url with their name for the primary"):
+        settings_of(MINIMAL | SENTINELS | {"redis.url": url})
+
+
+@pytest.mark.parametrize("key", ["redis.sentinel.username", "redis.sentinel.password"])
+def test_a_login_at_sentinels_needs_some(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis\.sentinel\.\* need redis\.sentinels"):
+        settings_of(MINIMAL | {"redis.url": "redis://redis:6379", key: "x"})
+
+
+@pytest.mark.parametrize("text", ["redis", "redis:x", "redis:0", "::1:26379", ",".join(f"s{n}:1" for n in range(21))])
+def test_what_is_no_list_of_sentinels(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis\.sentinels"):
+        settings_of(MINIMAL | SENTINELS | {"redis.sentinels": text})
+
+
 # -- in a Kafka beside it ----------------------------------------------------------------------------------------------
 
 BESIDE = {

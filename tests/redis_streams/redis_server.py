@@ -4,6 +4,7 @@ They are the tests' own, because these cut them in the middle of an answer, whic
 """
 
 import shutil
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -70,9 +71,18 @@ class RedisServer:
     It is started again on its port, so this is none of those that the kernel gives to whoever connects meanwhile.
     """
 
-    def __init__(self, folder: Path, tls: tuple[Path, Path, Path] | None = None, *, keeps: bool = True) -> None:
-        """`tls`: its certificate, its key, and the CA of clients, who then need a certificate at `tls_port`."""
+    def __init__(
+        self,
+        folder: Path,
+        tls: tuple[Path, Path, Path] | None = None,
+        *,
+        keeps: bool = True,
+        more: tuple[str, ...] = (),
+    ) -> None:
+        """`tls`: its certificate, its key, and the CA of clients, who then need a certificate at `tls_port`. `more`:
+        further arguments of the program."""
         self.folder = folder
+        self._more = more
         self._keeps = keeps
         self._program = program()
         self._ports = port_block(2)
@@ -105,6 +115,7 @@ class RedisServer:
                 [
                     self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder),
                     "--appendonly", "yes" if self._keeps else "no", "--appendfsync", "always", "--save", "", *self._tls,
+                    *self._more,
                 ],
                 stdout=log,
                 stderr=log,
@@ -128,6 +139,10 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def connect(self) -> Connection:
         made = Connection(self.port)

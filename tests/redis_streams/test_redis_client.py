@@ -1,6 +1,7 @@
 """The client on a real Redis and a real loop: what each kind of failure says of the call, proofs, news, fitness."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -13,8 +14,8 @@ from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS
+from muster_coordinator.runtime.redis_connections import RedisSettings
 from muster_coordinator.runtime.redis_server import RedisServer as Client
-from muster_coordinator.runtime.redis_server import RedisSettings
 
 from tests.redis_streams.redis_server import RedisServer
 
@@ -84,14 +85,14 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 @asynccontextmanager
-async def listening(handle: Handler) -> AsyncIterator[int]:
+async def listening(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     writers: list[asyncio.StreamWriter] = []
 
     async def arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
         await handle(reader, writer)
 
-    listener = await asyncio.start_server(arrived, "127.0.0.1", 0)
+    listener = await asyncio.start_server(arrived, "127.0.0.1", 0, ssl=tls)
     async with listener:
         yield listener.sockets[0].getsockname()[1]
         for writer in writers:

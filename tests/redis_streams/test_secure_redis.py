@@ -6,6 +6,7 @@ sent: neither the password nor a record.
 
 import asyncio
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from muster_coordinator.redis_streams.server import Failure, Trouble
 from tests.certificates import Authority
 from tests.cluster import CANARY, MusterCluster, wait_until
 from tests.redis_streams.redis_server import Connection, RedisServer
-from tests.redis_streams.test_redis_client import PATIENCE_S, using
+from tests.redis_streams.test_fail_over import sentinel
+from tests.redis_streams.test_redis_client import PATIENCE_S, listening, using
 from tests.redis_streams.test_topics_in_redis import make_topic, send
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -112,6 +114,38 @@ def test_the_authority_that_is_named_is_the_only_one(
 
     assert "CERTIFICATE_VERIFY_FAILED" in refusal(asyncio.run(asked(ca=secure.other_ca)))
     assert not isinstance(asyncio.run(asked(ca=None, certificate=certificate, key=key)), Failure)
+
+
+def test_sentinels_too_are_asked_by_tls_and_one_that_cannot_be_verified_names_nobody(secure: Secure) -> None:
+    def shown(authority: Authority, folder: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*authority.issue().write(secure.folder / folder))
+        return context
+
+    told = ("ip", "localhost", "port", str(secure.server.tls_port), "config-epoch", "1", "flags", "master")
+
+    async def asked() -> None:
+        async with listening(sentinel(*told), shown(secure.authority, "sentinel")) as port:
+            named: dict[str, Any] = {
+                "url": "rediss://Orders/0",
+                "primary": "Orders",
+                "sentinels": (("localhost", port),),
+            }
+            async with secure.client(**named) as used:
+                assert await used.judged() == ""
+                assert not isinstance(await used.append(number=1, durable=True), Failure)
+                assert secure.server.connect().ask("XLEN", used.keys[0]) == 1
+            async with secure.client(**named, ca=secure.other_ca) as used:
+                assert "CERTIFICATE_VERIFY_FAILED" in refusal(await used.append())
+        for encrypted, why in ((shown(secure.stranger, "stranger"), "CERTIFICATE_VERIFY_FAILED"), (None, "")):
+            async with listening(sentinel(*told), encrypted) as port:
+                named["sentinels"] = (("localhost", port),)
+                async with secure.client(**named) as used:
+                    said = refusal(await used.append())
+                    assert "no Sentinel tells where Orders is" in said
+                    assert why in said
+
+    asyncio.run(asked())
 
 
 def test_renewed_files_are_read_at_the_next_connection(tmp_path: Path) -> None:

@@ -73,22 +73,10 @@ def positions(at: RedisAt, group: str, streams: Iterable[str]) -> dict[str, Redi
 
 def pool_at(at: RedisAt) -> "BlockingConnectionPool":
     """One connection to it, not made yet, as a replica's."""
-    from muster_coordinator.runtime.redis_server import RedisSettings, pool_of
+    from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
 
-    keys = at.keys
-    settings = RedisSettings(
-        url=keys.redis_url,
-        username=keys.redis_username,
-        password=keys.redis_password,
-        durability="memory",  # nothing is written
-        wait_replicas=1,
-        connections_max=1,
-        timeout_ms=at.timeout_ms,
-        ca=keys.redis_ssl_ca,
-        certificate=keys.redis_ssl_certificate,
-        key=keys.redis_ssl_key,
-    )
-    return pool_of(settings)
+    settings = RedisSettings.of(at.keys)
+    return pool_of(settings._replace(connections_max=1, timeout_ms=at.timeout_ms))
 
 
 async def _positions(at: RedisAt, group: str, streams: list[str]) -> dict[str, RedisPosition | None]:

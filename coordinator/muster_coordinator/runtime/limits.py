@@ -55,6 +55,8 @@ REDIS_RETRY_MS = 1_000
 REDIS_BLOCK_MS = 1_000
 """Of one XREAD: so late at most is news of a stream that was added when CLIENT UNBLOCK is not allowed."""
 REDIS_UNBLOCK_MS = 2
+REDIS_PRIMARY_KEPT_MS = 250
+"""What Sentinels said is told so long to others who connect: many do at once when a server is gone."""
 
 # Paced jobs.
 PACED_PAUSE_MS = 0.5

@@ -6,19 +6,17 @@ Scripts go by their digest, and by their text where the server does not know it.
 WAITAOF on the same connection, in the same write. The server is judged when it is first reached and every minute, and
 one that is not fit every second: a server that would lose what it confirms, without anybody having agreed to that
 (`redis.durability`), is not written to.
-What this does not do: try again (callers do, who know what a second try means), Sentinel or Cluster.
+With Sentinels the server is the primary of the moment (`redis_sentinels`), and each is judged before it is written to.
+What this does not do: try again (callers do, who know what a second try means), Cluster.
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from redis.asyncio import BlockingConnectionPool
-from redis.asyncio.connection import AbstractConnection, SSLConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio.connection import AbstractConnection, Connection
 from redis.exceptions import (
     BusyLoadingError,
     ClusterDownError,
@@ -32,11 +30,12 @@ from redis.exceptions import (
 
 from muster_coordinator.ports import Notice
 from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
 from muster_coordinator.runtime.limits import REDIS_CALLS_MAX, REDIS_JUDGE_MS, REDIS_RETRY_MS
+from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
 from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
 from muster_coordinator.runtime.redis_news import News, raise_bug
-from muster_coordinator.runtime.redis_tls import RenewedConnection
 
 AWAY = "Redis cannot be reached"
 UNFIT = "Redis is not fit for what is written to it"
@@ -44,49 +43,6 @@ _NOT_READY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError
 _NOT_READY_WORDS = ("BUSY", "NOREPLICAS")
 """Errors of a server that will be ready, or of another one that is: classes of the library, and first words where it
 has none."""
-
-
-class RedisSettings(NamedTuple):
-    """`settings`' keys that begin with `redis.`"""
-
-    url: str
-    username: str
-    password: str
-    durability: str
-    wait_replicas: int
-    connections_max: int
-    timeout_ms: int
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-
-    def encryption(self) -> dict[str, Any]:
-        """Arguments of a `RenewedConnection`; none without TLS."""
-        if not self.url.startswith("rediss://"):
-            return {}
-        files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
-        return {name: str(path) for name, path in files.items() if path is not None}
-
-
-def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
-    """Connections to the server, none of them made yet; a call is tried once."""
-    seconds = settings.timeout_ms / 1_000
-    pool = BlockingConnectionPool.from_url(
-        settings.url,
-        username=settings.username or None,
-        password=settings.password or None,
-        max_connections=settings.connections_max,
-        timeout=seconds,
-        socket_timeout=seconds,
-        socket_connect_timeout=seconds,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-        client_name="muster",
-        **settings.encryption(),
-    )
-    if pool.connection_class is SSLConnection:  # by the url
-        pool.connection_class = RenewedConnection
-    return pool
 
 
 class RedisServer:
@@ -101,6 +57,9 @@ class RedisServer:
         self._calls: set[asyncio.Task[None]] = set()
         self._fitness = Fitness(settings.durability, settings.wait_replicas)
         self._judgement = Judgement(False, "Redis was not reached yet", ())
+        self._judged: Address | None = None
+        """Which server that is about; only Sentinels make it another one."""
+        self._judge_now = asyncio.Event()
         self._news = News(loop, self._pool.make_connection, self._ask, settings.timeout_ms)
         self._judging = loop.create_task(self._judge())
         self._judging.add_done_callback(raise_bug)
@@ -154,9 +113,15 @@ class RedisServer:
         except (RedisError, OSError) as error:
             return Failure(Trouble.AWAY, f"{AWAY}: {error}")
         try:
+            if durable and self._settings.sentinels and _address(connection) != self._judged:
+                # Another server than the one whose word is known: it may not be as durable.
+                self._judge_now.set()
+                return Failure(Trouble.AWAY, f"{AWAY}: another server is the primary, and is looked at first")
             answers = await _exchange(connection, ("EVALSHA", self._digests[script.name], *rest), proof)
             if isinstance(answers[0], NoScriptError):
                 answers = await _exchange(connection, ("EVAL", script.text, *rest), proof)
+            if isinstance(answers[0], ReadOnlyError):  # it is a replica by now
+                await connection.disconnect()
         except (RedisError, OSError) as error:
             return Failure(Trouble.UNKNOWN, f"no answer of Redis: {error}")
         finally:
@@ -179,42 +144,68 @@ class RedisServer:
         """The answer to one command; raises what is wrong."""
         connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
-            (answer,) = await _exchange(connection, command, None)
+            return await _answer(connection, *command)
         finally:
             await self._pool.release(connection)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     # -- the server's fitness --------------------------------------------------------------------------------------
 
     async def _judge(self) -> None:
         before: Mapping[str, object] = {}
         while True:
-            pause_ms = REDIS_JUDGE_MS
+            self._judge_now.clear()
             try:
-                info = await self._ask("INFO", "server", "memory", "persistence", "replication")
-                if is_loading(info):
-                    raise BusyLoadingError("it is loading its files")
-                self._judgement = judged(info, await self._fsync(), self._fitness)
-                if self._judgement.unfit:
-                    pause_ms = REDIS_RETRY_MS
+                await self._look()
+                looked = not self._judgement.unfit
             except (RedisError, OSError) as error:
                 self._notice(AWAY, {"why": str(error)}, None)
-                pause_ms = REDIS_RETRY_MS
+                looked = False
             told = {"unfit": self._judgement.unfit, "warnings": "; ".join(self._judgement.warnings)}
             if told != before and any(told.values()):
                 self._notice(UNFIT, told, None)
             before = told
-            await asyncio.sleep(pause_ms / 1_000)
+            if not looked:
+                await asyncio.sleep(REDIS_RETRY_MS / 1_000)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REDIS_JUDGE_MS / 1_000):
+                    await self._judge_now.wait()
 
-    async def _fsync(self) -> str:
-        """`appendfsync`; "" of a server that does not tell."""
+    async def _look(self) -> None:
+        """At one server, whichever it is, by one connection."""
+        connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
-            answer = await self._ask("CONFIG", "GET", "appendfsync")
-        except ResponseError:
-            return ""
-        return answer[1].decode() if len(answer) > 1 else ""
+            info = await _answer(connection, "INFO", "server", "memory", "persistence", "replication")
+            if is_loading(info):
+                raise BusyLoadingError("it is loading its files")
+            judgement = judged(info, await _fsync(connection), self._fitness)
+            self._judgement, self._judged = judgement, _address(connection)
+            if b"\nrole:slave" in info:
+                await connection.disconnect()
+        finally:
+            await self._pool.release(connection)
+
+
+def _address(connection: AbstractConnection) -> Address | None:
+    """None: it is a socket's file."""
+    return (connection.host, connection.port) if isinstance(connection, Connection) else None
+
+
+async def _fsync(connection: AbstractConnection) -> str:
+    """`appendfsync`; "" of a server that does not tell."""
+    try:
+        answer = await _answer(connection, "CONFIG", "GET", "appendfsync")
+    except ResponseError:
+        return ""
+    return answer[1].decode() if len(answer) > 1 else ""
+
+
+async def _answer(connection: AbstractConnection, *command: Any) -> Any:  # noqa: ANN401  # as the library has them
+    """The answer to one command; raises what is wrong."""
+    (answer,) = await _exchange(connection, command, None)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 async def _exchange(connection: AbstractConnection, command: Sequence[Any], proof: Sequence[Any] | None) -> list[Any]:

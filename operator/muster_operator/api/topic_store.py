@@ -9,22 +9,28 @@ itself (docs/clients.md, "Topics in Redis").
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.pod import NAME
 from muster_operator.api.schema import Integer, Rule, Text, choice
-from muster_operator.api.upstream_kafka import PREFIX, KafkaStore
+from muster_operator.api.upstream_kafka import ADDRESS, PREFIX, KafkaStore
 
 EMBEDDED: Final = "embedded"
 REDIS: Final = "redis"
 KAFKA: Final = "kafka"
 NO_TOPICS: Final = "none"
 TLS_SCHEME: Final = "rediss://"
+SENTINELS_MAX: Final = 20
+"""Addresses of Sentinels, as many as the coordinator takes."""
 KEYS: Final = (
     "topics.mode",
     "redis.url",
+    "redis.sentinels",
+    "redis.sentinel.username",
+    "redis.sentinel.password",
     "redis.username",
     "redis.password",
     "redis.prefix",
@@ -57,6 +63,23 @@ class RedisLogin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSentinels:
+    addresses: str = spec_field(
+        Text(
+            max_length=2000,
+            min_length=3,
+            pattern=rf"^{ADDRESS}(,{ADDRESS}){{0,{SENTINELS_MAX - 1}}}$",
+            pattern_text=f"must be host:port, at most {SENTINELS_MAX} with commas between them",
+        ),
+        "The Sentinels, as host:port,host:port.",
+        required=True,
+    )
+    authentication: RedisLogin | None = spec_field(
+        Record(RedisLogin), "How the coordinators show them who they are. Absent: they do not."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisTls:
     trusted_secret_name: str | None = spec_field(
         NAME, "Secret with `ca.crt`: CAs of Redis' certificate. Absent: those of the image's system."
@@ -75,6 +98,11 @@ class RedisStore:
             holds=lambda redis: redis.tls is None or redis.url.startswith(TLS_SCHEME),
         ),
         Rule(
+            cel="!has(self.sentinels) || !self.url.matches('//[^/]*:')",
+            message="`url` must be redis://NAME/DB beside `sentinels`, with their name for the primary and no port",
+            holds=lambda redis: redis.sentinels is None or not re.search("//[^/]*:", redis.url),
+        ),
+        Rule(
             cel="!has(self.waitReplicas) || (has(self.durability) && self.durability == 'wait')",
             message="`waitReplicas` may only be set with `durability` wait",
             holds=lambda redis: redis.wait_replicas is None or redis.durability == "wait",
@@ -89,8 +117,13 @@ class RedisStore:
             pattern_text="must be redis://HOST:PORT/DB, or rediss:// with TLS; user and password have fields of"
             " their own",
         ),
-        "Address of Redis 7.0 or newer, one for all coordinators: redis://HOST:PORT/DB, or rediss:// with TLS.",
+        "Address of Redis 7.0 or newer, one for all coordinators: redis://HOST:PORT/DB, or rediss:// with TLS. With"
+        " `sentinels` their name for the primary stands in place of HOST:PORT.",
         required=True,
+    )
+    sentinels: RedisSentinels | None = spec_field(
+        Record(RedisSentinels),
+        "Redis Sentinels that are asked where the primary is; from release 0.3.0 on. With rediss:// by TLS too.",
     )
     prefix: str | None = spec_field(
         Text(

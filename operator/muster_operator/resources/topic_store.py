@@ -1,7 +1,8 @@
 """What `spec.topics` makes of the settings file and of the pods: keys, the password's variable, files of certificates.
 
-The file holds no password: `${env:REDIS_PASSWORD}` stands in it, and the pod's variable is the Secret's key. Keys are
-written for every release, since one that does not know topics in Redis must not start without them.
+The file holds no password: `${env:REDIS_PASSWORD}` stands in it, and the pod's variable is the Secret's key; so it is
+with that of Sentinels. Keys are written for every release, since one that does not know topics in Redis must not start
+without them.
 """
 
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from typing import Final
 
 from muster_operator import naming
 from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.topic_store import RedisLogin, RedisStore
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.secured import Mounted
 
 PASSWORD_VARIABLE: Final = "REDIS_PASSWORD"
+SENTINEL_PASSWORD_VARIABLE: Final = "REDIS_SENTINEL_PASSWORD"
 TLS_DIR: Final = "/etc/muster-redis/tls"
 TRUST_DIR: Final = "/etc/muster-redis/trust"
 
@@ -32,10 +35,12 @@ def settings(spec: ClusterSpec) -> dict[str, str]:
         "redis.wait.replicas": None if redis.wait_replicas is None else str(redis.wait_replicas),
     }
     found |= {key: value for key, value in told.items() if value is not None}
-    if redis.authentication is not None:
-        if redis.authentication.username is not None:
-            found["redis.username"] = redis.authentication.username
-        found["redis.password"] = f"${{env:{PASSWORD_VARIABLE}}}"
+    if redis.sentinels is not None:
+        found["redis.sentinels"] = redis.sentinels.addresses
+    for prefix, (variable, login) in _logins(redis).items():
+        if login.username is not None:
+            found[f"{prefix}.username"] = login.username
+        found[f"{prefix}.password"] = f"${{env:{variable}}}"
     if redis.tls is not None and redis.tls.trusted_secret_name is not None:
         found["redis.ssl.ca.location"] = f"{TRUST_DIR}/ca.crt"
     if redis.tls is not None and redis.tls.secret_name is not None:
@@ -44,13 +49,28 @@ def settings(spec: ClusterSpec) -> dict[str, str]:
     return found
 
 
+def _logins(redis: RedisStore) -> dict[str, tuple[str, RedisLogin]]:
+    """How settings of a login begin → the variable of its password, and the login."""
+    found = {}
+    if redis.authentication is not None:
+        found["redis"] = (PASSWORD_VARIABLE, redis.authentication)
+    if redis.sentinels is not None and redis.sentinels.authentication is not None:
+        found["redis.sentinel"] = (SENTINEL_PASSWORD_VARIABLE, redis.sentinels.authentication)
+    return found
+
+
 def environment(spec: ClusterSpec) -> list[Manifest]:
     """Variables of every container that reads the settings file."""
     redis = None if spec.topics is None else spec.topics.redis
-    if redis is None or redis.authentication is None:
+    if redis is None:
         return []
-    source = {"name": redis.authentication.password_secret_name, "key": naming.PASSWORD_KEY}
-    return [{"name": PASSWORD_VARIABLE, "valueFrom": {"secretKeyRef": source}}]
+    return [
+        {
+            "name": variable,
+            "valueFrom": {"secretKeyRef": {"name": login.password_secret_name, "key": naming.PASSWORD_KEY}},
+        }
+        for variable, login in _logins(redis).values()
+    ]
 
 
 def mounted(spec: ClusterSpec) -> Iterator[Mounted]:

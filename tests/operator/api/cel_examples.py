@@ -71,6 +71,7 @@ CLAIM = {"name": "state", "size": "1Gi"}
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
 
 
+SENTINELS = {"sentinels": {"addresses": "s-0:26379,s-1:26379"}}
 KAFKA = {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}
 KAFKA_LOGIN = {"type": "scram-sha-512", "secret": {"name": "kafka-login"}}
 ASKING = {**INTERNAL, "authentication": {"type": "scram-sha-512"}}
@@ -198,6 +199,10 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     ),
     _cc("`listeners` must all have `authentication`", _beside({"tls": {"certificateSecretName": "client"}})),
     _cc("`tls` may only be set with a `url`", {"topics": {"redis": {"url": "redis://r:6379", "tls": {}}}}),
+    *(
+        _cc("`url` must be redis://NAME/DB beside `sentinels`", {"topics": {"redis": {"url": url, **SENTINELS}}})
+        for url in ("redis://r:6379", "rediss://[fd00::1]/0", "rediss://[fd00::1]:6379")
+    ),
     _cc(
         "`waitReplicas` may only be set",
         {"topics": {"mode": "redis", "redis": {"url": "redis://r:6379", "durability": "aof", "waitReplicas": 2}}},

@@ -62,6 +62,33 @@ def test_topics_in_redis_are_the_coordinators_settings_and_no_password_is_in_the
     ]  # fmt: skip
 
 
+SENTINELS = {
+    "url": "redis://Orders/2",
+    "sentinels": {
+        "addresses": "s-0.shop.svc:26379,s-1.shop.svc:26379",
+        "authentication": {"username": "asker", "passwordSecretName": "sentinel-login"},
+    },
+}
+
+
+def test_sentinels_and_their_login_are_settings_beside_those_of_the_redis_they_name() -> None:
+    login = {"authentication": {"passwordSecretName": "redis-login"}}
+    topics = {"mode": "redis", "redis": {**SENTINELS, **login}}
+    children = cluster_children(cluster_spec(topics=topics))
+    (container,) = one(children, "StatefulSet")["spec"]["template"]["spec"]["containers"]
+    secrets = {
+        it["name"]: it["valueFrom"]["secretKeyRef"] for it in container["env"] if it["name"].startswith("REDIS_")
+    }
+    assert secrets == {
+        "REDIS_PASSWORD": {"name": "redis-login", "key": "password"},
+        "REDIS_SENTINEL_PASSWORD": {"name": "sentinel-login", "key": "password"},
+    }
+    read = settings(0, environment={"REDIS_PASSWORD": "p", "REDIS_SENTINEL_PASSWORD": "s"}, topics=topics)
+    assert (read.redis_primary, read.redis_password) == ("Orders", "p")
+    assert read.redis_sentinels == (("s-0.shop.svc", 26379), ("s-1.shop.svc", 26379))
+    assert (read.redis_sentinel_username, read.redis_sentinel_password) == ("asker", "s")
+
+
 def test_the_rest_of_redis_is_the_coordinators_default_and_other_settings_of_it_may_be_in_config() -> None:
     topics = {"mode": "redis", "redis": {"url": "redis://redis:6379"}}
     read = settings(0, topics=topics, config={"redis.connections.max": 32})
@@ -79,7 +106,9 @@ def test_every_setting_that_topics_write_may_not_be_in_config_beside_it(mode: st
     for key in TOPIC_STORE_KEYS:
         with pytest.raises(InvalidObject, match=r"`config` may not hold `topics\.mode`"):
             cluster_spec(topics={"mode": mode, **redis}, config={key: "x"})
-    written = topic_store.settings(cluster_spec(topics={"mode": "redis", "redis": REDIS}))
+    written = topic_store.settings(
+        cluster_spec(topics={"mode": "redis", "redis": {**REDIS, **SENTINELS, "url": "rediss://Orders/2"}})
+    )
     assert set(written) == set(TOPIC_STORE_KEYS)
 
 

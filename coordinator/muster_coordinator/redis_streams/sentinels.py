@@ -1,0 +1,54 @@
+"""Which server is the primary, by what Sentinels say of it. Values in, values out.
+
+Problem: each Sentinel tells what it knows, and one that is cut off goes on telling the primary of before the fail-over
+until it hears of another. Mechanism: each fail-over has a greater configuration epoch (Redis Sentinel,
+"Configuration epochs"), so of all answers the one with the greatest epoch is the newest; a server that Sentinels who
+know that epoch take for down is nobody to go to. What this does not do: ask (`runtime.redis_sentinels`), or tell a
+Sentinel that is cut off from one that is alone: where no other answers, it is believed.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+_DOWN = {"s_down", "o_down"}
+
+Address = tuple[str, int]
+
+
+class SaidPrimary(NamedTuple):
+    """One Sentinel's answer to SENTINEL MASTER."""
+
+    address: Address
+    config_epoch: int
+    down: bool
+    """As this Sentinel sees it."""
+
+
+class NoPrimary(Exception):
+    """Nobody is there to go to, in words."""
+
+
+def said_primary(answer: Sequence[Any]) -> SaidPrimary:
+    """Of the answer's names and values, as bytes one after the other. Raises ValueError."""
+    try:
+        told = {bytes(name): bytes(value).decode() for name, value in zip(answer[::2], answer[1::2], strict=True)}
+        port = int(told[b"port"])
+        host, epoch, flags = told[b"ip"], int(told[b"config-epoch"]), told[b"flags"].split(",")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no answer of a Sentinel: {error!r}") from error
+    if not host or not 0 < port < 65_536:
+        raise ValueError(f"a Sentinel tells the address {host[:100]!r}, {port}")
+    return SaidPrimary((host, port), epoch, not _DOWN.isdisjoint(flags))
+
+
+def primary(name: str, said: Iterable[SaidPrimary], problems: Iterable[str]) -> Address:
+    """Where it is, by all answers; `problems` are those of Sentinels that gave none. Raises NoPrimary."""
+    answers = list(said)
+    if not answers:
+        raise NoPrimary(f"no Sentinel tells where {name} is: {'; '.join(problems) or 'none was asked'}")
+    newest = max(one.config_epoch for one in answers)
+    up = [one.address for one in answers if one.config_epoch == newest and not one.down]
+    if not up:
+        (host, port), *_ = (one.address for one in answers if one.config_epoch == newest)
+        raise NoPrimary(f"Sentinels say that {name} at {host}:{port} is down")
+    return up[0]

@@ -1,0 +1,100 @@
+"""Connections to Redis as the settings say: to one address, or to whatever server Sentinels call the primary.
+
+What it does not do: make any before it is used, or try twice.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from redis.asyncio import BlockingConnectionPool
+from redis.asyncio.connection import Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from muster_coordinator.redis_settings import RedisKeys
+from muster_coordinator.redis_streams.sentinels import Address
+from muster_coordinator.runtime.redis_sentinels import PrimaryConnection, PrimaryTlsConnection, Sentinels
+from muster_coordinator.runtime.redis_tls import RenewedConnection
+
+
+class RedisSettings(NamedTuple):
+    """`settings`' keys that begin with `redis.`"""
+
+    url: str
+    username: str
+    password: str
+    durability: str
+    wait_replicas: int
+    connections_max: int
+    timeout_ms: int
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    sentinels: tuple[Address, ...] = ()
+    """Empty: the address is in `url`. Else the url's is not looked at."""
+    primary: str = ""
+    """Their name for it."""
+    sentinel_username: str = ""
+    sentinel_password: str = ""
+
+    @classmethod
+    def of(cls, keys: RedisKeys) -> "RedisSettings":
+        return cls(
+            url=keys.redis_url,
+            username=keys.redis_username,
+            password=keys.redis_password,
+            durability=keys.redis_durability,
+            wait_replicas=keys.redis_wait_replicas,
+            connections_max=keys.redis_connections_max,
+            timeout_ms=keys.redis_timeout_ms,
+            ca=keys.redis_ssl_ca,
+            certificate=keys.redis_ssl_certificate,
+            key=keys.redis_ssl_key,
+            sentinels=keys.redis_sentinels,
+            primary=keys.redis_primary,
+            sentinel_username=keys.redis_sentinel_username,
+            sentinel_password=keys.redis_sentinel_password,
+        )
+
+    def each_connection(self) -> dict[str, Any]:
+        """Arguments of every connection, to Sentinels too."""
+        seconds = self.timeout_ms / 1_000
+        bounds = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry": Retry(NoBackoff(), 0)}
+        return {**bounds, "protocol": 2, **self.encryption()}
+
+    def encryption(self) -> dict[str, Any]:
+        """Arguments of a `RenewedConnection`; none without TLS."""
+        if not self.url.startswith("rediss://"):
+            return {}
+        files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+        return {name: str(path) for name, path in files.items() if path is not None}
+
+
+def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
+    """Connections to the server, none of them made yet; a call is tried once."""
+    encrypted = settings.url.startswith("rediss://")
+    seconds = settings.timeout_ms / 1_000
+    pool = BlockingConnectionPool.from_url(
+        settings.url,
+        username=settings.username or None,
+        password=settings.password or None,
+        max_connections=settings.connections_max,
+        timeout=seconds,
+        client_name="muster",
+        **settings.each_connection(),
+    )
+    if encrypted:
+        pool.connection_class = RenewedConnection
+    if settings.sentinels:
+        made = RenewedConnection if encrypted else Connection
+        login: dict[str, Any] = {
+            "username": settings.sentinel_username or None,
+            "password": settings.sentinel_password or None,
+        }
+        pool.connection_class = PrimaryTlsConnection if encrypted else PrimaryConnection
+        pool.connection_kwargs["sentinels"] = Sentinels(
+            settings.sentinels,
+            settings.primary,
+            lambda at: made(host=at[0], port=at[1], **login, **settings.each_connection()),
+        )
+    return pool
