@@ -174,6 +174,7 @@ class _Reader:
             except self._side.kafka.errors.KafkaError as error:
                 raise self._side.sentence(error, "cannot continue to consume") from error
             records = [record for some in polled.values() for record in some]
+            self._go_on_joining()
             if records:
                 yield records
                 left = None if left is None else left - len(records)
@@ -189,6 +190,14 @@ class _Reader:
             self._consumer.close(autocommit=commit, timeout_ms=int(self._side.timeout_s * 1000))
         except self._side.kafka.errors.KafkaError as error:
             raise self._side.sentence(error, "left the group without the last commit") from error
+
+    def _go_on_joining(self) -> None:
+        """A join that kafka-python 3.0 begins by itself, for partitions that it has just learnt of, it forgets with the
+        poll in which it began: the assignment is dropped, and no heartbeat is sent any more. One that is asked for it
+        goes on with. It has no public call for that."""
+        coordinator = getattr(self._consumer, "_coordinator", None)
+        if coordinator is not None and coordinator.rejoining:
+            coordinator.request_rejoin()
 
     def _joined(self) -> bool:
         return not self._strategies or any(one.generation >= 0 for one in self._strategies)
