@@ -225,7 +225,10 @@ class Cluster:
             consumer.close()
 
 
-MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._RESOLVE, KafkaError._TRANSPORT)
+MOVED = (
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._RESOLVE, KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
+)  # fmt: skip
+"""The last: of a question that librdkafka keeps for a connection to the one that has gone."""
 
 
 def _offsets(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
@@ -234,13 +237,13 @@ def _offsets(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
 
     def ask() -> tuple[int, int] | None:
         try:
-            return consumer.get_watermark_offsets(partition, timeout=20)
+            return consumer.get_watermark_offsets(partition, timeout=5)
         except KafkaException as refusal:
             if refusal.args[0].code() not in MOVED:
                 raise
             return None
 
-    found = until(f"leader of {partition.topic}-{partition.partition}", ask, 20)
+    found = until(f"leader of {partition.topic}-{partition.partition}", ask, 60)
     assert found is not None
     return found
 
