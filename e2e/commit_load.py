@@ -159,8 +159,8 @@ class KafkaPython(Load):
             session_timeout_ms=SESSION_TIMEOUT_MS,
             **self.settings,
         )
-        # Asked for before it joins: kafka-python 3.0 forgets an assignment that comes between two polls if it joined for
-        # partitions that it did not know before (docs/clients.md).
+        # Asked for before it joins: kafka-python 3.0 forgets an assignment that comes between two polls if it joined
+        # for partitions that it did not know before (docs/clients.md).
         self.client.partitions_for_topic(TOPIC)
         self.client.subscribe([TOPIC])
 
