@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling beside quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling beside valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -33,6 +33,7 @@ help:
 	@echo "make seven      four brokers join three with 150 partitions, and leave again, under real clients"
 	@echo "make rolling    a release and the one before beside each other for a minute under clients, and back"
 	@echo "make beside     ten minutes of kills beside a real Kafka whose groups are ours"
+	@echo "make valkey     the tests of topics in Redis on a Valkey 8.0"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
@@ -153,6 +154,10 @@ logins: setup
 # Ten minutes of kills beside three brokers of a real Kafka, whose groups are ours; `make test` has a short form.
 beside: setup
 	MUSTER_BESIDE=whole $(PYTEST) tests/faults/test_beside_kafka.py -s
+
+# The tests of topics in Redis on a Valkey 8.0, which has WAITAOF.
+valkey: setup
+	server=$$($(BIN)/python -m tests.redis_streams.valkey) && MUSTER_REDIS_SERVER=$$server $(PYTEST) tests/redis_streams -n 2 --dist loadfile -m "integration"
 
 # Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 102 runs of three writers.
 lake: setup

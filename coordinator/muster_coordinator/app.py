@@ -256,6 +256,7 @@ class Replica:
         if not settings.redis_url:
             return None
         try:
+            from muster_coordinator.runtime.redis_cluster import RedisCluster
             from muster_coordinator.runtime.redis_connections import RedisSettings
             from muster_coordinator.runtime.redis_server import RedisServer
         except ImportError as error:
@@ -265,7 +266,8 @@ class Replica:
                 path.read_bytes()
             except OSError as error:
                 raise EnvironmentFault(f"{key}={path}: {error.strerror}") from error
-        server = RedisServer(self._loop.asyncio_loop, RedisSettings.of(settings), self._notices)
+        made = RedisCluster if settings.redis_nodes else RedisServer
+        server = made(self._loop.asyncio_loop, RedisSettings.of(settings), self._notices)
         self._ends.append(server.close)
         return server
 

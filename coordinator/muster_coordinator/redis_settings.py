@@ -16,6 +16,8 @@ _PRIMARY = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _SCHEMES = ("redis", "rediss", "unix")
 SENTINELS_MAX = 20
 """Addresses in `redis.sentinels`; each is asked when a connection is made."""
+NODES_TOLD_MAX = 100
+"""Addresses in `redis.cluster.nodes`."""
 
 
 def _url(text: str) -> str:
@@ -42,13 +44,16 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _sentinels(text: str) -> tuple[tuple[str, int], ...]:
-    found = tuple(parse_address(part.strip()) for part in text.split(",") if part.strip())
-    if len(found) > SENTINELS_MAX:
-        raise ValueError(f"more than {SENTINELS_MAX} addresses")
-    if any(port == 0 for _, port in found):
-        raise ValueError("nobody listens on port 0")
-    return tuple(dict.fromkeys(found))
+def _addresses(most: int) -> Parser:
+    def parse(text: str) -> tuple[tuple[str, int], ...]:
+        found = tuple(parse_address(part.strip()) for part in text.split(",") if part.strip())
+        if len(found) > most:
+            raise ValueError(f"more than {most} addresses")
+        if any(port == 0 for _, port in found):
+            raise ValueError("nobody listens on port 0")
+        return tuple(dict.fromkeys(found))
+
+    return parse
 
 
 def _location(text: str) -> Path | None:
@@ -77,7 +82,7 @@ class RedisKeys:
     )
     redis_sentinels: tuple[tuple[str, int], ...] = setting(
         "redis.sentinels",
-        _sentinels,
+        _addresses(SENTINELS_MAX),
         "",
         "Sentinels that are asked where the primary is, as host:port,...; `redis.url` has their name for it in place "
         "of an address: redis://NAME/DB. With rediss:// they too are asked by TLS. Empty: `redis.url` has the address.",
@@ -87,6 +92,13 @@ class RedisKeys:
     )
     redis_sentinel_password: str = _unshown(
         "redis.sentinel.password", _plain, "The password at the Sentinels; empty: they ask for none. It is never shown."
+    )
+    redis_nodes: tuple[tuple[str, int], ...] = setting(
+        "redis.cluster.nodes",
+        _addresses(NODES_TOLD_MAX),
+        "",
+        "Some nodes of a Redis Cluster, as host:port,...; the others are found through them, and `redis.url` is "
+        "redis://cluster, or rediss://cluster with TLS. Empty: it is no Cluster.",
     )
     redis_username: str = setting("redis.username", _plain, "", "Its user; empty: the default user.")
     redis_password: str = _unshown(
@@ -152,13 +164,22 @@ class RedisKeys:
 
     def redis_problem(self, mode: str) -> str:
         """Why these values do not go together; "": they do."""
-        if problem := self._sentinel_problem():
+        if problem := self._sentinel_problem() or self._cluster_problem():
             return problem
         if self.redis_files() and not self.redis_url.startswith("rediss://"):
             return "redis.ssl.* need a redis.url that begins with rediss://"
         if self.redis_ssl_key and not self.redis_ssl_certificate:
             return "redis.ssl.key.location needs redis.ssl.certificate.location"
         return "topics.mode=redis needs redis.url" if mode == "redis" and not self.redis_url else ""
+
+    def _cluster_problem(self) -> str:
+        if not self.redis_nodes:
+            return ""
+        if self.redis_sentinels:
+            return "redis.cluster.nodes and redis.sentinels do not go together"
+        if self.redis_url not in ("redis://cluster", "rediss://cluster"):
+            return "redis.cluster.nodes need redis.url to be redis://cluster or rediss://cluster"
+        return ""
 
     def _sentinel_problem(self) -> str:
         if not self.redis_sentinels:

@@ -80,6 +80,17 @@ def test_a_login_at_sentinels_needs_some(key: str) -> None:
         settings_of(MINIMAL | {"redis.url": "redis://redis:6379", key: "x"})
 
 
+def test_a_redis_cluster_is_found_by_some_of_its_nodes() -> None:
+    told = {"redis.url": "rediss://cluster", "redis.cluster.nodes": "redis-0:6379,redis-1:6380"}
+    found = settings_of(MINIMAL | told)
+    assert found.redis_nodes == (("redis-0", 6379), ("redis-1", 6380))
+    for url in ("redis://redis-0:6379", "redis://cluster/1", "unix:///run/redis", ""):
+        with pytest.raises(ConfigError, match=r"need redis\.url to be redis://cluster or rediss://cluster"):
+            settings_of(MINIMAL | told | {"redis.url": url})
+    with pytest.raises(ConfigError, match="do not go together"):
+        settings_of(MINIMAL | told | {"redis.url": "redis://cluster", "redis.sentinels": "s:26379"})
+
+
 @pytest.mark.parametrize("text", ["redis", "redis:x", "redis:0", "::1:26379", ",".join(f"s{n}:1" for n in range(21))])
 def test_what_is_no_list_of_sentinels(text: str) -> None:
     with pytest.raises(ConfigError, match=r"redis\.sentinels"):

@@ -3,6 +3,7 @@
 They are the tests' own, because these cut them in the middle of an answer, which a client library would mend.
 """
 
+import os
 import shutil
 import signal
 import socket
@@ -82,7 +83,7 @@ class RedisServer:
         """`tls`: its certificate, its key, and the CA of clients, who then need a certificate at `tls_port`. `more`:
         further arguments of the program."""
         self.folder = folder
-        self._more = more
+        self.more = more
         self._keeps = keeps
         self._program = program()
         self._ports = port_block(2)
@@ -115,7 +116,7 @@ class RedisServer:
                 [
                     self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder),
                     "--appendonly", "yes" if self._keeps else "no", "--appendfsync", "always", "--save", "", *self._tls,
-                    *self._more,
+                    *self.more,
                 ],
                 stdout=log,
                 stderr=log,
@@ -144,14 +145,27 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(number)
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Of Redis; a Valkey says of which Redis it came."""
+        info = self.connect().ask("INFO", "server").decode()
+        said = next(line for line in info.splitlines() if line.startswith("redis_version:"))
+        return tuple(map(int, said.removeprefix("redis_version:").split(".")))
+
     def connect(self) -> Connection:
         made = Connection(self.port)
         self._connections.append(made)
         return made
 
 
+OTHER = "MUSTER_REDIS_SERVER"
+"""Variable: the program of another server that speaks as Redis does (`make valkey`)."""
+
+
 def program() -> str:
     """The server's program; the test is skipped, or fails where parts are required, if it is missing."""
+    if other := os.environ.get(OTHER):
+        return other
     if shutil.which("redis-server") is None:
         debian_packages("redis", "redis-server")
     found = shutil.which("redis-server")

@@ -38,13 +38,15 @@ def values(server: RedisServer, stream: str) -> list[int]:
     return [int(fields[-1]) for _, fields in server.connect().ask("XRANGE", stream, "-", "+")]
 
 
-async def append_all(used: Used, at: int, then: Callable[[], Awaitable[object]]) -> list[Failure]:
-    """Values 0, 1, ... each until it is acknowledged, as the owner of a partition does; `then` happens in the middle.
-    Returns what went wrong meanwhile."""
+async def append_all(
+    used: Used, at: int, then: Callable[[], Awaitable[object]], first: int = 0, end: int = APPENDS
+) -> list[Failure]:
+    """Values `first` and so on, each until it is acknowledged, as the owner of a partition does; `then` happens at one
+    of them. Returns what went wrong meanwhile."""
     wrong: list[Failure] = []
     happening: asyncio.Future[object] | None = None
-    async with asyncio.timeout(PATIENCE_S):
-        for number in range(APPENDS):
+    async with asyncio.timeout(2 * PATIENCE_S):
+        for number in range(first, end):
             if number == at:
                 happening = asyncio.ensure_future(then())
             while isinstance(answer := await used.append(b"%d" % number, number, durable=True), Failure):

@@ -13,6 +13,7 @@ from muster_coordinator.redis_streams import limits
 
 from tests.cli.ran import Ran
 from tests.cluster import MusterCluster, wait_until
+from tests.redis_streams.cluster_servers import Cluster
 from tests.redis_streams.redis_server import Connection, RedisServer
 from tests.redis_streams.test_group_import import muster, stream_of
 from tests.redis_streams.test_topics_in_redis import Reader, make_topic, send
@@ -28,7 +29,7 @@ def records(ran: Ran) -> dict[tuple[str, int], tuple[int | None, str]]:
 
 def test_it_counts_what_is_behind_the_commit(at: MusterCluster, cli: Connection, url: str) -> None:
     make_topic(at, "counted", 2)
-    send(at, "counted", [b"%d" % number for number in range(40)])
+    send(at, "counted", [b"%d" % number for number in range(40)], partitions=2)
     there = [cli.ask("XLEN", stream_of("counted", partition)) for partition in (0, 1)]
     assert sum(there) == 40
     reader = Reader(at, "counted", "g")
@@ -51,6 +52,36 @@ def test_it_counts_what_is_behind_the_commit(at: MusterCluster, cli: Connection,
     assert word == "estimated"
     assert number is not None
     assert limits.LAG_ENTRIES_COUNTED_MAX < number < limits.LAG_ENTRIES_COUNTED_MAX + 7 + there[1]
+
+
+def test_a_redis_cluster_is_asked_at_the_node_of_each_stream(tmp_path: Path) -> None:
+    """By the properties of a replica, as `muster group import` does, which reads positions there."""
+    with Cluster(tmp_path / "redis") as nodes:
+        settings = {"topics.mode": "redis", "group.initial.rebalance.delay.ms": "0", **nodes.keys}
+        with MusterCluster(tmp_path / "muster" / "disk", replicas=1, partitions=2, settings=settings) as cluster:
+            make_topic(cluster, "spread", 6)
+            streams = [stream_of("spread", partition) for partition in range(6)]
+            assert len({nodes.owner(stream).port for stream in streams}) > 1
+            send(cluster, "spread", [b"%d" % number for number in range(60)], partitions=6)
+            reader = Reader(cluster, "spread", "g")
+            reader.read(60)
+            reader.consumer.close()
+            for count, stream in enumerate(streams):
+                connection = nodes.owner(stream).connect()
+                for _ in range(count):
+                    connection.ask("XADD", stream, "*", "v", "1")
+                connection.ask("XGROUP", "CREATE", stream, "theirs", "0")
+                connection.ask("XREADGROUP", "GROUP", "theirs", "c", "COUNT", 3, "STREAMS", stream, ">")
+            config = tmp_path / "redis.properties"
+            config.write_text("".join(f"{key}={value}\n" for key, value in nodes.keys.items()))
+            bootstrap = ("--bootstrap-server", cluster.bootstrap)
+            ran = muster("lag", "g", *bootstrap, "--redis", str(config), "-o", "json")
+            assert ran.code == Exit.OK, ran.err
+            assert records(ran) == {("spread", partition): (partition, "exact") for partition in range(6)}
+            ran = muster("import", "theirs", *bootstrap, "--topic", "spread", "--from-redis", str(config), "-o", "json")
+            assert ran.code == Exit.OK, ran.err
+            told = [(row["stream"], row["pending_entries"]) for row in json.loads(ran.out)]
+            assert told == [(stream, 3) for stream in streams]
 
 
 @pytest.mark.parametrize("bits", [1, 20])

@@ -14,6 +14,7 @@ from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS
+from muster_coordinator.runtime.redis_cluster import RedisCluster
 from muster_coordinator.runtime.redis_connections import RedisSettings
 from muster_coordinator.runtime.redis_server import RedisServer as Client
 
@@ -42,7 +43,8 @@ class Used:
         }  # fmt: skip
         settings = RedisSettings(**{**told, **more})
         loop = asyncio.get_running_loop()
-        self.client = Client(loop, settings, lambda what, details, _: self.notices.append((what, details)))
+        made = RedisCluster if settings.nodes else Client
+        self.client = made(loop, settings, lambda what, details, _: self.notices.append((what, details)))
         self.keys = keys_of("client", f"t{next(_NUMBERS)}", 0)
 
     async def append(self, value: bytes = b"v", number: int = 1, *, durable: bool = False) -> Answer:
@@ -56,7 +58,7 @@ class Used:
 
     async def judged(self) -> str:
         async with asyncio.timeout(PATIENCE_S):
-            while self.client.unfit() == "Redis was not reached yet":
+            while "was not reached yet" in self.client.unfit():
                 await asyncio.sleep(0.02)
         return self.client.unfit()
 

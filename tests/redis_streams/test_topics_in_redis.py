@@ -31,14 +31,16 @@ def make_topic(cluster: MusterCluster, name: str, partitions: int) -> None:
     assert configs["topic.store"].value == "redis"
 
 
-def send(cluster: MusterCluster, topic: str, values: list[bytes]) -> None:
-    """By an idempotent producer that tries until it is told; each is told once."""
+def send(cluster: MusterCluster, topic: str, values: list[bytes], partitions: int | None = None) -> None:
+    """By an idempotent producer that tries until it is told; each is told once. `partitions`: to each in turn; else
+    where the producer likes, which may be one for all."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "message.timeout.ms": 1000 * PATIENCE_S}
     )
     failed: list[KafkaError] = []
-    for value in values:
-        producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None)
+    for number, value in enumerate(values):
+        where = {} if partitions is None else {"partition": number % partitions}
+        producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None, **where)
     left = producer.flush(PATIENCE_S)
     assert (left, failed) == (0, [])
 

@@ -58,7 +58,7 @@ def test_every_citation_leads_somewhere(tracked: list[str]) -> None:
         ("a.py", '"""JoinGroup (protocol notes 3.3, 3.99)"""'),
         ("a.md", "as protocol notes 99 say"),
         ("a.py", "# quirk Q99"),
-        ("a.md", "ADR 99"),
+        ("a.md", "ADR 999"),
         ("a.py", "# data_" + "plane.md 2.2"),
         ("a.py", "# proto" + "col.md, wherever"),
         ("a.py", "# archi" + "tecture section 2"),

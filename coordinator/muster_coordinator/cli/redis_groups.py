@@ -1,7 +1,7 @@
 """The consumer groups of a Redis, as commands read them.
 
 Problem: a position must be read so that nothing is passed over, though Redis' consumers may still run, and by the same
-verified connection as a replica's. Mechanism: one connection of `runtime`'s pool, closed at the end; first XINFO
+verified connection as a replica's. Mechanism: connections that are closed at the end (`redis_nodes`); first XINFO
 GROUPS, then XPENDING: an entry delivered between the two is behind what the first answer says was delivered. The other
 way around it might be in neither. What this does not do: write, or try again.
 """
@@ -11,16 +11,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.import_plan import RedisPosition
+from muster_coordinator.cli.redis_nodes import RedisNodes
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.redis_settings import RedisKeys
 from muster_coordinator.redis_streams.entry_ids import EntryId
-
-if TYPE_CHECKING:
-    from redis.asyncio import BlockingConnectionPool
 
 
 class RedisAt(NamedTuple):
@@ -71,21 +69,9 @@ def positions(at: RedisAt, group: str, streams: Iterable[str]) -> dict[str, Redi
         raise CliError(Exit.UNREACHABLE, f"nothing was imported: Redis cannot be reached: {error}") from error
 
 
-def pool_at(at: RedisAt) -> "BlockingConnectionPool":
-    """One connection to it, not made yet, as a replica's."""
-    from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
-
-    settings = RedisSettings.of(at.keys)
-    return pool_of(settings._replace(connections_max=1, timeout_ms=at.timeout_ms))
-
-
 async def _positions(at: RedisAt, group: str, streams: list[str]) -> dict[str, RedisPosition | None]:
-    pool = pool_at(at)
-    try:
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-        return {stream: await _position(connection, group, stream) for stream in streams}
-    finally:
-        await pool.disconnect()
+    async with RedisNodes(at.keys, at.timeout_ms) as nodes:
+        return {stream: await _position(await nodes.to(stream), group, stream) for stream in streams}
 
 
 async def _position(connection: Any, group: str, stream: str) -> RedisPosition | None:  # noqa: ANN401  # the library's

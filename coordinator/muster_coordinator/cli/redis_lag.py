@@ -8,13 +8,14 @@ has named the Redis. What this does not do: end the command because of Redis. Wh
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from muster_coordinator.cli.exits import CliError
 from muster_coordinator.cli.group_view import PartitionLag
 from muster_coordinator.cli.kafka_client import KafkaSide
 from muster_coordinator.cli.output import note
-from muster_coordinator.cli.redis_groups import RedisAt, pool_at
+from muster_coordinator.cli.redis_groups import RedisAt
+from muster_coordinator.cli.redis_nodes import RedisNodes
 from muster_coordinator.groups.assignors.membership import TopicPartition
 from muster_coordinator.redis_streams.lag import UNKNOWN, Quality, Records, behind_arguments, records_behind
 from muster_coordinator.redis_streams.server import BEHIND
@@ -106,18 +107,15 @@ async def _ask_all(
     at: RedisAt, cluster: str, asked: Mapping[TopicPartition, _Question], found: dict[TopicPartition, Records]
 ) -> None:
     """Fills `found`; raises at what is not answered."""
-    pool = pool_at(at)
-    try:
-        connection: Any = await pool.get_connection()  # type: ignore[no-untyped-call]
+    async with RedisNodes(at.keys, at.timeout_ms) as nodes:
         for partition, (place, committed) in asked.items():
+            connection = await nodes.to(place.stream)
             arguments = behind_arguments(cluster, None, committed, place.offsets)
             await connection.send_command("EVAL", BEHIND.text, len(place.keys), *place.keys, *arguments)
             answer = await connection.read_response(disable_decoding=True)
             found[partition] = records_behind(answer, committed, place.offsets)
             if answer[0] != b"OK":
                 note(f"records of {partition.topic}-{partition.partition} are unknown: {_WHY[answer[0]]}")
-    finally:
-        await pool.disconnect()
 
 
 _WHY = {

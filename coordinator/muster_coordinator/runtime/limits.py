@@ -57,6 +57,12 @@ REDIS_BLOCK_MS = 1_000
 REDIS_UNBLOCK_MS = 2
 REDIS_PRIMARY_KEPT_MS = 250
 """What Sentinels said is told so long to others who connect: many do at once when a server is gone."""
+REDIS_NODES_MAX = 200
+"""Primaries of a Redis Cluster that are connected to; each has a pool of `redis.connections.max`."""
+REDIS_REDIRECTS_MAX = 5
+"""Nodes of a Redis Cluster that one call is sent to, each by the word of the one before."""
+REDIS_SLOTS_NEWS_MAX = 64
+"""Slots of a Redis Cluster with a connection for news; streams of others are read every `REDIS_RETRY_MS`."""
 
 # Paced jobs.
 PACED_PAUSE_MS = 0.5

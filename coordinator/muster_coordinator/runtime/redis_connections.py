@@ -5,6 +5,7 @@ What it does not do: make any before it is used, or try twice.
 
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.connection import Connection
@@ -15,6 +16,7 @@ from muster_coordinator.redis_settings import RedisKeys
 from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.runtime.redis_sentinels import PrimaryConnection, PrimaryTlsConnection, Sentinels
 from muster_coordinator.runtime.redis_tls import RenewedConnection
+from muster_coordinator.setting_values import format_address
 
 
 class RedisSettings(NamedTuple):
@@ -36,6 +38,13 @@ class RedisSettings(NamedTuple):
     """Their name for it."""
     sentinel_username: str = ""
     sentinel_password: str = ""
+    nodes: tuple[Address, ...] = ()
+    """Some of a Redis Cluster's. Empty: it is none."""
+
+    @property
+    def changes(self) -> bool:
+        """Is the server another one at times, or one of many that come and go?"""
+        return bool(self.sentinels or self.nodes)
 
     @classmethod
     def of(cls, keys: RedisKeys) -> "RedisSettings":
@@ -54,7 +63,12 @@ class RedisSettings(NamedTuple):
             primary=keys.redis_primary,
             sentinel_username=keys.redis_sentinel_username,
             sentinel_password=keys.redis_sentinel_password,
+            nodes=keys.redis_nodes,
         )
+
+    def at(self, address: Address) -> "RedisSettings":
+        """Of one node of a Redis Cluster."""
+        return self._replace(url=f"{urlsplit(self.url).scheme}://{format_address(*address)}")
 
     def each_connection(self) -> dict[str, Any]:
         """Arguments of every connection, to Sentinels too."""
@@ -96,5 +110,6 @@ def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
             settings.sentinels,
             settings.primary,
             lambda at: made(host=at[0], port=at[1], **login, **settings.each_connection()),
+            settings.timeout_ms,
         )
     return pool

@@ -24,14 +24,15 @@ from muster_coordinator.setting_values import format_address
 
 
 class Sentinels:
-    """`make` gives an unconnected connection to a Sentinel's address; each must end within bounded time by itself."""
+    """`make` gives an unconnected connection to a Sentinel's address."""
 
     def __init__(
-        self, addresses: tuple[Address, ...], name: str, make: Callable[[Address], AbstractConnection]
+        self, addresses: tuple[Address, ...], name: str, make: Callable[[Address], AbstractConnection], timeout_ms: int
     ) -> None:
         self._addresses = addresses
         self._name = name
         self._make = make
+        self._timeout_s = timeout_ms / 1_000
         self._asking = asyncio.Lock()
         self._found: Address | NoPrimary | None = None
         self._found_until_s = 0.0
@@ -76,11 +77,12 @@ class Sentinels:
         """What it says, or why it said nothing."""
         connection = self._make(address)
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
-            await connection.send_command("SENTINEL", "MASTER", self._name)
-            return said_primary(await connection.read_response(disable_decoding=True))
+            async with asyncio.timeout(self._timeout_s):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                await connection.send_command("SENTINEL", "MASTER", self._name)
+                return said_primary(await connection.read_response(disable_decoding=True))
         except (RedisError, OSError, ValueError) as error:
-            return f"{format_address(*address)}: {error}"
+            return f"{format_address(*address)}: {str(error) or 'no answer'}"
         finally:
             with suppress(RedisError, OSError):
                 await connection.disconnect(nowait=True)

@@ -14,13 +14,15 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio.connection import AbstractConnection, Connection
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
+    MovedError,
     NoScriptError,
     ReadOnlyError,
     RedisError,
@@ -45,6 +47,16 @@ _NOT_READY_WORDS = ("BUSY", "NOREPLICAS")
 has none."""
 
 
+class Redirect(NamedTuple):
+    """A node of a Redis Cluster says that another one is to be asked: nothing has happened."""
+
+    slot: int
+    to: Address
+    ask: bool
+    """Only for this call: the keys of the slot are on their way."""
+    said: str
+
+
 class RedisServer:
     """See the module. Made and closed in the loop's thread."""
 
@@ -60,7 +72,7 @@ class RedisServer:
         self._judged: Address | None = None
         """Which server that is about; only Sentinels make it another one."""
         self._judge_now = asyncio.Event()
-        self._news = News(loop, self._pool.make_connection, self._ask, settings.timeout_ms)
+        self._news = News(loop, self.make_connection, self.ask, settings.timeout_ms)
         self._judging = loop.create_task(self._judge())
         self._judging.add_done_callback(raise_bug)
 
@@ -90,7 +102,8 @@ class RedisServer:
             return
 
         async def call() -> None:
-            done(await self._run(script, keys, arguments, durable=durable))
+            answer = await self.call(script, keys, arguments, durable=durable)
+            done(Failure(Trouble.REFUSED, f"Redis says: {answer.said}") if isinstance(answer, Redirect) else answer)
 
         task = self._loop.create_task(call())
         self._calls.add(task)
@@ -103,33 +116,55 @@ class RedisServer:
     def unfit(self) -> str:
         return self._judgement.unfit
 
+    # -- for a node of a Redis Cluster -----------------------------------------------------------------------------
+
+    def make_connection(self) -> AbstractConnection:
+        """One more than those of the pool."""
+        made: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        return made
+
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    async def _run(self, script: Script, keys: tuple[str, str], arguments: Sequence[bytes], *, durable: bool) -> Answer:
+    async def call(
+        self,
+        script: Script,
+        keys: tuple[str, str],
+        arguments: Sequence[bytes],
+        *,
+        durable: bool = False,
+        asking: bool = False,
+    ) -> "Answer | Redirect":
+        """As `run`. `asking`: it is in the middle of a move of these keys to this node, and another one has sent us."""
         rest = (len(keys), *keys, *arguments)
-        proof = self._fitness.proof(self._judgement, self._settings.timeout_ms // 2) if durable else None
         try:
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
             return Failure(Trouble.AWAY, f"{AWAY}: {error}")
         try:
-            if durable and self._settings.sentinels and _address(connection) != self._judged:
+            if durable and self._settings.changes and _address(connection) != self._judged:
                 # Another server than the one whose word is known: it may not be as durable.
                 self._judge_now.set()
                 return Failure(Trouble.AWAY, f"{AWAY}: another server is the primary, and is looked at first")
-            answers = await _exchange(connection, ("EVALSHA", self._digests[script.name], *rest), proof)
+            if durable and self._settings.changes and self._judgement.unfit:
+                return Failure(Trouble.AWAY, self._judgement.unfit)
+            # By the judgement of this server, which may have come while a connection was made.
+            proof = self._fitness.proof(self._judgement, self._settings.timeout_ms // 2) if durable else None
+            known = ("EVALSHA", self._digests[script.name], *rest)
+            answers = await _exchange(connection, known, proof, asking=asking)
             if isinstance(answers[0], NoScriptError):
-                answers = await _exchange(connection, ("EVAL", script.text, *rest), proof)
+                answers = await _exchange(connection, ("EVAL", script.text, *rest), proof, asking=asking)
             if isinstance(answers[0], ReadOnlyError):  # it is a replica by now
-                await connection.disconnect()
+                await connection.disconnect(nowait=True)
         except (RedisError, OSError) as error:
             return Failure(Trouble.UNKNOWN, f"no answer of Redis: {error}")
         finally:
             await self._pool.release(connection)
         return self._meaning(answers)
 
-    def _meaning(self, answers: list[Any]) -> Answer:
+    def _meaning(self, answers: list[Any]) -> "Answer | Redirect":
         answer = answers[0]
+        if isinstance(answer, AskError):  # of which MovedError is one
+            return Redirect(answer.slot_id, answer.node_addr, not isinstance(answer, MovedError), str(answer))
         if isinstance(answer, Exception):
             away = isinstance(answer, _NOT_READY) or str(answer).startswith(_NOT_READY_WORDS)
             return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
@@ -140,7 +175,7 @@ class RedisServer:
         found: Sequence[Any] = answer
         return found
 
-    async def _ask(self, *command: Any) -> Any:  # noqa: ANN401  # as the library has them
+    async def ask(self, *command: Any) -> Any:  # noqa: ANN401  # as the library has them
         """The answer to one command; raises what is wrong."""
         connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
@@ -208,9 +243,12 @@ async def _answer(connection: AbstractConnection, *command: Any) -> Any:  # noqa
     return answer
 
 
-async def _exchange(connection: AbstractConnection, command: Sequence[Any], proof: Sequence[Any] | None) -> list[Any]:
-    """The answers, errors of the server as values. Raises what says that none came."""
-    commands = [command] if proof is None else [command, proof]
+async def _exchange(
+    connection: AbstractConnection, command: Sequence[Any], proof: Sequence[Any] | None, *, asking: bool = False
+) -> list[Any]:
+    """The answers, errors of the server as values; not that to ASKING, which nothing comes of but what comes of the
+    command. Raises what says that none came."""
+    commands = [*([("ASKING",)] if asking else []), command, *([] if proof is None else [proof])]
     await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     answers: list[Any] = []
     for _ in commands:
@@ -218,4 +256,4 @@ async def _exchange(connection: AbstractConnection, command: Sequence[Any], proo
             answers.append(await connection.read_response(disable_decoding=True))
         except (ResponseError, BusyLoadingError) as error:
             answers.append(error)
-    return answers
+    return answers[1:] if asking else answers

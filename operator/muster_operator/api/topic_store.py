@@ -25,12 +25,16 @@ NO_TOPICS: Final = "none"
 TLS_SCHEME: Final = "rediss://"
 SENTINELS_MAX: Final = 20
 """Addresses of Sentinels, as many as the coordinator takes."""
+NODES_TOLD_MAX: Final = 20
+"""Addresses of a Redis Cluster's nodes; the coordinator finds the others, and takes more."""
+CLUSTER_URLS: Final = ("redis://cluster", "rediss://cluster")
 KEYS: Final = (
     "topics.mode",
     "redis.url",
     "redis.sentinels",
     "redis.sentinel.username",
     "redis.sentinel.password",
+    "redis.cluster.nodes",
     "redis.username",
     "redis.password",
     "redis.prefix",
@@ -103,6 +107,16 @@ class RedisStore:
             holds=lambda redis: redis.sentinels is None or not re.search("//[^/]*:", redis.url),
         ),
         Rule(
+            cel="!has(self.clusterNodes) || self.url in ['redis://cluster', 'rediss://cluster']",
+            message="`url` must be redis://cluster or rediss://cluster beside `clusterNodes`",
+            holds=lambda redis: redis.cluster_nodes is None or redis.url in CLUSTER_URLS,
+        ),
+        Rule(
+            cel="!has(self.clusterNodes) || !has(self.sentinels)",
+            message="`clusterNodes` and `sentinels` may not be set together",
+            holds=lambda redis: redis.cluster_nodes is None or redis.sentinels is None,
+        ),
+        Rule(
             cel="!has(self.waitReplicas) || (has(self.durability) && self.durability == 'wait')",
             message="`waitReplicas` may only be set with `durability` wait",
             holds=lambda redis: redis.wait_replicas is None or redis.durability == "wait",
@@ -124,6 +138,16 @@ class RedisStore:
     sentinels: RedisSentinels | None = spec_field(
         Record(RedisSentinels),
         "Redis Sentinels that are asked where the primary is; from release 0.3.0 on. With rediss:// by TLS too.",
+    )
+    cluster_nodes: str | None = spec_field(
+        Text(
+            max_length=2000,
+            min_length=3,
+            pattern=rf"^{ADDRESS}(,{ADDRESS}){{0,{NODES_TOLD_MAX - 1}}}$",
+            pattern_text=f"must be host:port, at most {NODES_TOLD_MAX} with commas between them",
+        ),
+        "Some nodes of a Redis Cluster, as host:port,host:port; the others are found through them, and `url` is"
+        " redis://cluster, or rediss://cluster with TLS. From release 0.3.0 on. Absent: it is no Cluster.",
     )
     prefix: str | None = spec_field(
         Text(

@@ -30,6 +30,7 @@ def settings(spec: ClusterSpec) -> dict[str, str]:
         return found
     told = {
         "redis.url": redis.url,
+        "redis.cluster.nodes": redis.cluster_nodes,
         "redis.prefix": redis.prefix,
         "redis.durability": redis.durability,
         "redis.wait.replicas": None if redis.wait_replicas is None else str(redis.wait_replicas),

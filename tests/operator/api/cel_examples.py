@@ -203,6 +203,11 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         _cc("`url` must be redis://NAME/DB beside `sentinels`", {"topics": {"redis": {"url": url, **SENTINELS}}})
         for url in ("redis://r:6379", "rediss://[fd00::1]/0", "rediss://[fd00::1]:6379")
     ),
+    _cc("`url` must be redis://cluster", {"topics": {"redis": {"url": "redis://r:6379", "clusterNodes": "r:6379"}}}),
+    _cc(
+        "`clusterNodes` and `sentinels` may not",
+        {"topics": {"redis": {"url": "redis://cluster", "clusterNodes": "r:6379", **SENTINELS}}},
+    ),
     _cc(
         "`waitReplicas` may only be set",
         {"topics": {"mode": "redis", "redis": {"url": "redis://r:6379", "durability": "aof", "waitReplicas": 2}}},

@@ -89,6 +89,14 @@ def test_sentinels_and_their_login_are_settings_beside_those_of_the_redis_they_n
     assert (read.redis_sentinel_username, read.redis_sentinel_password) == ("asker", "s")
 
 
+NODES = {"url": "rediss://cluster", "clusterNodes": "redis-0:6379,redis-1:6379"}
+
+
+def test_nodes_of_a_redis_cluster_are_settings() -> None:
+    read = settings(0, topics={"mode": "redis", "redis": NODES})
+    assert (read.redis_url, read.redis_nodes) == ("rediss://cluster", (("redis-0", 6379), ("redis-1", 6379)))
+
+
 def test_the_rest_of_redis_is_the_coordinators_default_and_other_settings_of_it_may_be_in_config() -> None:
     topics = {"mode": "redis", "redis": {"url": "redis://redis:6379"}}
     read = settings(0, topics=topics, config={"redis.connections.max": 32})
@@ -109,6 +117,7 @@ def test_every_setting_that_topics_write_may_not_be_in_config_beside_it(mode: st
     written = topic_store.settings(
         cluster_spec(topics={"mode": "redis", "redis": {**REDIS, **SENTINELS, "url": "rediss://Orders/2"}})
     )
+    written |= topic_store.settings(cluster_spec(topics={"redis": NODES}))
     assert set(written) == set(TOPIC_STORE_KEYS)
 
 

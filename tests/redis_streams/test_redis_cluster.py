@@ -1,0 +1,144 @@
+"""A replica's client on a real Redis Cluster: slots at many nodes, that move and lose their node under appends.
+
+What was acknowledged is there once and in order, with `redis.durability=wait` also when a primary is killed.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from muster_coordinator.redis_streams.append_script import arguments
+from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.redis_streams.produced import Produced
+from muster_coordinator.redis_streams.server import APPEND, READ, Failure
+from muster_coordinator.runtime import redis_cluster
+from redis.crc import key_slot
+
+from tests.redis_streams.cluster_servers import PRIMARIES, Cluster
+from tests.redis_streams.test_fail_over import APPENDS, append_all, in_thread, refusal, values
+from tests.redis_streams.test_redis_client import OFFSETS, PATIENCE_S, Used, using
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+STREAMS = 100
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def told(world: Cluster, **more: Any) -> dict[str, Any]:
+    return {**world.settings, "durability": "wait", "timeout_ms": 2_000, **more}
+
+
+async def append_to(used: Used, keys: tuple[str, str], value: bytes) -> Any:
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    batch = Produced(-1, -1, -1, [(None, [b"v", value])])
+    used.client.run(APPEND, keys, arguments(1, OFFSETS, batch, number=0), done.set_result, durable=True)
+    return await asyncio.wait_for(done, PATIENCE_S)
+
+
+def test_each_stream_is_written_to_and_heard_of_at_the_node_that_has_its_slot(
+    world: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams of a hundred slots, of which few have a connection for news."""
+    world.wait_whole()
+    monkeypatch.setattr(redis_cluster, "REDIS_SLOTS_NEWS_MAX", 10)
+    names = [keys_of("spread", "t", number) for number in range(STREAMS)]
+
+    async def asked() -> None:
+        heard: set[str] = set()
+        async with using(0, **told(world)) as used:
+            assert await used.judged() == ""
+            for keys in names:
+                used.client.news(keys[0], EntryId(0, 0), lambda stream=keys[0]: heard.add(stream))
+            answers = await asyncio.gather(*(append_to(used, keys, b"7") for keys in names))
+            assert [answer for answer in answers if isinstance(answer, Failure)] == []
+            async with asyncio.timeout(PATIENCE_S):
+                while len(heard) < STREAMS:
+                    await asyncio.sleep(0.05)
+            assert len(used.client._news) == 10
+
+    asyncio.run(asked())
+    assert len({world.owner(stream).port for stream, _ in names}) == PRIMARIES
+    for stream, _ in names[:10]:
+        assert values(world.owner(stream), stream) == [7]
+
+
+def test_a_node_that_sends_to_another_one_has_done_nothing(world: Cluster) -> None:
+    world.wait_whole()
+
+    async def asked() -> None:
+        async with using(0, **told(world)) as used:
+            assert await used.judged() == ""
+            owner = world.owner(used.keys[0])
+            other = next(one for one in world.servers if one is not owner and world.is_primary(one))
+            slot = key_slot(used.keys[0].encode())
+            used.client._slots.moved(slot, ("127.0.0.1", other.port))
+            assert not isinstance(await used.append(b"1", 0, durable=True), Failure)
+            assert values(owner, used.keys[0]) == [1]
+            assert used.client._slots.of(slot) == ("127.0.0.1", owner.port), "by its word"
+
+    asyncio.run(asked())
+
+
+def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
+    world.wait_whole()
+
+    async def asked() -> None:
+        async with using(0, **told(world)) as used:
+            assert await used.judged() == ""
+            stream = used.keys[0]
+            owner = world.owner(stream)
+            other = next(one for one in world.servers if world.is_primary(one) and one is not owner)
+
+            def moves() -> None:
+                for _ in range(3):
+                    world.move(stream, other)
+                    world.move(stream, owner)
+                world.move(stream, other)
+
+            wrong = await append_all(used, APPENDS // 4, in_thread(moves))
+            assert values(other, stream) == list(range(APPENDS))
+            print(f"moved: {len(wrong)} tries in vain")
+            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1"]), Failure)
+            world.move(stream, owner)
+
+    asyncio.run(asked())
+
+
+def test_a_primary_is_killed_under_appends(world: Cluster) -> None:
+    world.wait_whole()
+
+    async def asked() -> None:
+        async with using(0, **told(world)) as used:
+            assert await used.judged() == ""
+            stream = used.keys[0]
+            before = world.owner(stream)
+            await append_all(used, 0, in_thread(lambda: None), end=APPENDS // 2)
+            before.kill()
+            after = await asyncio.to_thread(world.wait_other_than, before, stream)
+            # Alone: nobody confirms what it writes, until the one that was killed is back, as its replica.
+            before.start()
+            await asyncio.to_thread(world.wait_whole)
+            assert values(after, stream)[: APPENDS // 2] == list(range(APPENDS // 2))
+            await append_all(used, APPENDS // 2, in_thread(lambda: None), first=APPENDS // 2)
+            assert values(after, stream) == list(range(APPENDS))
+
+    asyncio.run(asked())
+
+
+def test_a_cluster_without_a_node_that_answers_is_away(world: Cluster) -> None:
+    async def asked() -> None:
+        async with using(0, **told(world, nodes=(("127.0.0.1", 1),))) as used:
+            assert "was not reached yet" in used.client.unfit()
+            assert "no node has slot" in refusal(await used.append())
+            async with asyncio.timeout(PATIENCE_S):
+                while not used.notices:
+                    await asyncio.sleep(0.05)
+            assert "127.0.0.1:1" in str(used.notices[0])
+
+    asyncio.run(asked())
