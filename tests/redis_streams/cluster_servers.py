@@ -1,5 +1,7 @@
 """A real Redis Cluster on loopback: three primaries with a third of the slots each, and a replica of each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,15 +25,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.servers: list[RedisServer] = []
         for number in range(2 * PRIMARIES):
-            place = folder / f"node-{number}"
-            place.mkdir(parents=True)
-            server = RedisServer(place)
-            server.more = (
-                "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port",
-                str(server.port + 100), "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--repl-diskless-sync-delay",
-                "0",
-            )  # fmt: skip
-            self.servers.append(server)
+            self.servers.append(_node(folder / f"node-{number}"))
 
     def __enter__(self) -> "Cluster":
         for server in self.servers:
@@ -103,6 +97,22 @@ class Cluster:
             if self.is_primary(server):
                 server.connect().ask("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
 
+    @contextmanager
+    def joined(self, place: Path) -> Iterator[RedisServer]:
+        """One more node, without a slot; in the end it must have none again."""
+        new = _node(place)
+        with new:
+            new.connect().ask("CLUSTER", "MEET", "127.0.0.1", self.servers[0].port, self.servers[0].port + 100)
+            name = self.id_of(new)
+            self.servers.append(new)
+            wait_until("all know it", lambda: all(_knows(server, name) for server in self.servers), SETTLED_S_MAX)
+            try:
+                yield new
+            finally:
+                self.servers.remove(new)
+            for server in self.servers:
+                server.connect().ask("CLUSTER", "FORGET", name)
+
     def is_primary(self, server: RedisServer) -> bool:
         return bool(server.connect().ask("ROLE")[0] == b"master")
 
@@ -128,3 +138,19 @@ class Cluster:
             if len(role[2]) != 1 if role[0] == b"master" else role[3] != b"connected":
                 return False
         return True
+
+
+def _node(place: Path) -> RedisServer:
+    place.mkdir(parents=True)
+    server = RedisServer(place)
+    server.more = (
+        "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(server.port + 100),
+        "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0",
+    )  # fmt: skip
+    return server
+
+
+def _knows(server: RedisServer, name: str) -> bool:
+    """Besides, it has joined to the end."""
+    known = server.connect().ask("CLUSTER", "NODES").decode()
+    return name in known and "handshake" not in known and b"cluster_state:ok" in server.connect().ask("CLUSTER", "INFO")

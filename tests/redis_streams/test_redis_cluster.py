@@ -5,6 +5,7 @@ What was acknowledged is there once and in order, with `redis.durability=wait` a
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,15 @@ def told(world: Cluster, **more: Any) -> dict[str, Any]:
     return {**world.settings, "durability": "wait", "timeout_ms": 2_000, **more}
 
 
+async def reached(used: Used) -> None:
+    """Each of its nodes, and all are fit."""
+    assert await used.judged() == ""
+    async with asyncio.timeout(PATIENCE_S):
+        while any(used.client._node(address).server.unfit() for address in used.client._slots.primaries()):
+            await asyncio.sleep(0.02)
+    assert len(used.client._slots.primaries()) >= PRIMARIES
+
+
 async def append_to(used: Used, keys: tuple[str, str], value: bytes) -> Any:
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     batch = Produced(-1, -1, -1, [(None, [b"v", value])])
@@ -52,7 +62,7 @@ def test_each_stream_is_written_to_and_heard_of_at_the_node_that_has_its_slot(
     async def asked() -> None:
         heard: set[str] = set()
         async with using(0, **told(world)) as used:
-            assert await used.judged() == ""
+            await reached(used)
             for keys in names:
                 used.client.news(keys[0], EntryId(0, 0), lambda stream=keys[0]: heard.add(stream))
             answers = await asyncio.gather(*(append_to(used, keys, b"7") for keys in names))
@@ -73,7 +83,7 @@ def test_a_node_that_sends_to_another_one_has_done_nothing(world: Cluster) -> No
 
     async def asked() -> None:
         async with using(0, **told(world)) as used:
-            assert await used.judged() == ""
+            await reached(used)
             owner = world.owner(used.keys[0])
             other = next(one for one in world.servers if one is not owner and world.is_primary(one))
             slot = key_slot(used.keys[0].encode())
@@ -90,7 +100,7 @@ def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
 
     async def asked() -> None:
         async with using(0, **told(world)) as used:
-            assert await used.judged() == ""
+            await reached(used)
             stream = used.keys[0]
             owner = world.owner(stream)
             other = next(one for one in world.servers if world.is_primary(one) and one is not owner)
@@ -110,12 +120,68 @@ def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
     asyncio.run(asked())
 
 
+def test_a_slot_moves_to_a_node_that_had_none(world: Cluster, tmp_path: Path) -> None:
+    """It is in no list of slots until the first one is its own."""
+    world.wait_whole()
+
+    async def asked() -> None:
+        async with using(0, **told(world, durability="memory")) as used:
+            await reached(used)
+            stream = used.keys[0]
+            owner = world.owner(stream)
+            with world.joined(tmp_path / "new") as new:
+                wrong = await append_all(used, APPENDS // 4, in_thread(lambda: world.move(stream, new)))
+                print(f"moved to a new node: {len(wrong)} tries in vain")
+                assert values(new, stream) == list(range(APPENDS))
+                await asyncio.to_thread(world.move, stream, owner)
+                assert not isinstance(await used.append(b"%d" % APPENDS, APPENDS, durable=True), Failure)
+                assert values(owner, stream) == list(range(APPENDS + 1))
+
+    asyncio.run(asked())
+
+
+def test_a_slot_that_nobody_listens_to_makes_room_for_another_one(
+    world: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.wait_whole()
+    monkeypatch.setattr(redis_cluster, "REDIS_SLOTS_NEWS_MAX", 2)
+    first, second, third, fourth = (keys_of("room", "t", number)[0] for number in range(4))
+
+    async def asked() -> None:
+        async with using(0, **told(world)) as used:
+            await reached(used)
+
+            def listened() -> set[int]:
+                return set(used.client._news)
+
+            def slots(*streams: str) -> set[int]:
+                return {key_slot(stream.encode()) for stream in streams}
+
+            monkeypatch.setattr(redis_cluster, "REDIS_NEWS_IDLE_MS", 1)
+            heard: list[str] = []
+            ends = used.client.news(first, EntryId(0, 0), lambda: heard.append(first))
+            used.client.news(second, EntryId(0, 0), lambda: heard.append(second))
+            used.client.news(third, EntryId(0, 0), lambda: heard.append(third))
+            assert listened() == slots(first, second), "both are listened to: the third is told at a pace"
+            ends()
+            await asyncio.sleep(0.05)
+            used.client.news(fourth, EntryId(0, 0), lambda: heard.append(fourth))
+            assert listened() == slots(second, fourth)
+            world.owner(fourth).connect().ask("XADD", fourth, "*", "v", "1")
+            async with asyncio.timeout(PATIENCE_S):
+                while not {third, fourth} <= set(heard):
+                    await asyncio.sleep(0.05)
+            assert first not in heard
+
+    asyncio.run(asked())
+
+
 def test_a_primary_is_killed_under_appends(world: Cluster) -> None:
     world.wait_whole()
 
     async def asked() -> None:
         async with using(0, **told(world)) as used:
-            assert await used.judged() == ""
+            await reached(used)
             stream = used.keys[0]
             before = world.owner(stream)
             await append_all(used, 0, in_thread(lambda: None), end=APPENDS // 2)

@@ -63,6 +63,8 @@ REDIS_REDIRECTS_MAX = 5
 """Nodes of a Redis Cluster that one call is sent to, each by the word of the one before."""
 REDIS_SLOTS_NEWS_MAX = 64
 """Slots of a Redis Cluster with a connection for news; streams of others are read every `REDIS_RETRY_MS`."""
+REDIS_NEWS_IDLE_MS = 60_000
+"""A slot that nobody has listened to for so long gives its connection to another one."""
 
 # Paced jobs.
 PACED_PAUSE_MS = 0.5

@@ -28,6 +28,7 @@ from muster_coordinator.redis_streams.slots import Slots, ranges_of
 from muster_coordinator.runtime.limits import (
     REDIS_CALLS_MAX,
     REDIS_JUDGE_MS,
+    REDIS_NEWS_IDLE_MS,
     REDIS_NODES_MAX,
     REDIS_PRIMARY_KEPT_MS,
     REDIS_REDIRECTS_MAX,
@@ -36,16 +37,19 @@ from muster_coordinator.runtime.limits import (
 )
 from muster_coordinator.runtime.redis_connections import RedisSettings
 from muster_coordinator.runtime.redis_news import News, raise_bug
-from muster_coordinator.runtime.redis_server import AWAY, Redirect, RedisServer
+from muster_coordinator.runtime.redis_server import AWAY, UNREACHED, Redirect, RedisServer
 from muster_coordinator.setting_values import format_address
 
 
 class _Node:
-    """One server, and how many calls are under way there."""
+    """One server."""
 
     def __init__(self, server: RedisServer) -> None:
         self.server = server
         self.calls = 0
+        """Under way."""
+        self.used = False
+        """Since the last list: a slot may be on its way to a node that has none yet."""
 
 
 class RedisCluster:
@@ -107,21 +111,18 @@ class RedisCluster:
         slot = key_slot(stream.encode())
         listener = self._news.get(slot)
         if listener is None:
-            if len(self._news) >= REDIS_SLOTS_NEWS_MAX:
+            if len(self._news) >= REDIS_SLOTS_NEWS_MAX and not self._make_room():
                 return self._loop.call_later(REDIS_RETRY_MS / 1_000, notify).cancel
             listener = self._news[slot] = self._listener(slot)
         return listener.want(stream, after, notify)
 
     def unfit(self) -> str:
-        """Of any of its primaries: which of them has a batch's stream may change at any moment."""
-        primaries = self._slots.primaries()
-        if not primaries:
-            return "Redis was not reached yet"
-        for address in primaries:
-            why = self._node(address).server.unfit()
-            if why:
-                return f"{format_address(*address)}: {why}"
-        return ""
+        """Of any of its primaries: which of them has a batch's stream may change at any moment. One that was not
+        reached yet is not written to, and does not keep the others from it."""
+        said = {address: self._node(address).server.unfit() for address in self._slots.primaries()}
+        if all(why == UNREACHED for why in said.values()):
+            return UNREACHED
+        return next((f"{format_address(*at)}: {why}" for at, why in said.items() if why not in ("", UNREACHED)), "")
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class RedisCluster:
             if address not in self._nodes and len(self._nodes) >= REDIS_NODES_MAX:
                 return Failure(Trouble.AWAY, f"{AWAY}: more than {REDIS_NODES_MAX} nodes")
             node = self._node(address)
-            node.calls += 1
+            node.calls, node.used = node.calls + 1, True
             try:
                 answer = await node.server.call(script, keys, arguments, durable=durable, asking=asking)
             finally:
@@ -152,6 +153,18 @@ class RedisCluster:
                 self._slots.moved(answer.slot, address)
                 self._sooner.set()
         return Failure(Trouble.AWAY, f"{AWAY}: the nodes of the cluster send from one to another")
+
+    def _make_room(self) -> bool:
+        """Nobody has listened to a slot for a while: its connection is closed, for another slot."""
+        slot = next((slot for slot, news in self._news.items() if news.idle_ms() >= REDIS_NEWS_IDLE_MS), None)
+        if slot is None:
+            return False
+        news = self._news.pop(slot)
+        news.close()
+        task = self._loop.create_task(news.disconnected())
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return True
 
     def _listener(self, slot: int) -> News:
         def server() -> RedisServer:
@@ -209,10 +222,12 @@ class RedisCluster:
         return False
 
     async def _forget(self) -> None:
-        """Nodes that are none any more, or hold nothing; a call to one of them goes on."""
+        """Nodes that have no slot, and were not called since the last list."""
         for address in [*self._nodes.keys() - set(self._slots.primaries())]:
             node = self._nodes[address]
-            if not node.calls:
+            if node.calls or node.used:
+                node.used = False
+            else:
                 del self._nodes[address]
                 node.server.close()
                 await node.server.disconnected()

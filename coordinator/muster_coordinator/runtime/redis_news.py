@@ -53,11 +53,17 @@ class News:
         self._connection: AbstractConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._waker: asyncio.Task[None] | None = None
+        self._wanted_s = loop.time()
+
+    def idle_ms(self) -> int:
+        """For how long nobody has begun to listen; 0: somebody listens."""
+        return 0 if self._wishes else round((self._loop.time() - self._wanted_s) * 1_000)
 
     def want(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         """See `StreamServer.news`."""
         number = next(self._numbers)
         self._wishes[number] = _Wish(stream, after, notify)
+        self._wanted_s = self._loop.time()
         self._added.set()
         if self._task is None:
             self._task = self._loop.create_task(self._listen())

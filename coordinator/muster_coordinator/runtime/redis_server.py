@@ -40,6 +40,7 @@ from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_load
 from muster_coordinator.runtime.redis_news import News, raise_bug
 
 AWAY = "Redis cannot be reached"
+UNREACHED = "Redis was not reached yet"
 UNFIT = "Redis is not fit for what is written to it"
 _NOT_READY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 _NOT_READY_WORDS = ("BUSY", "NOREPLICAS")
@@ -68,7 +69,7 @@ class RedisServer:
         self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
         self._calls: set[asyncio.Task[None]] = set()
         self._fitness = Fitness(settings.durability, settings.wait_replicas)
-        self._judgement = Judgement(False, "Redis was not reached yet", ())
+        self._judgement = Judgement(False, UNREACHED, ())
         self._judged: Address | None = None
         """Which server that is about; only Sentinels make it another one."""
         self._judge_now = asyncio.Event()
