@@ -4,6 +4,7 @@ They are the tests' own, because these cut them in the middle of an answer, whic
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,6 +18,10 @@ from tests.machine_parts import debian_packages, give_up
 
 START_S_MAX = 30.0
 ANSWER_S_MAX = 30.0
+
+
+NOT_ALLOWED = re.compile(r"NOPERM|can't run this command|has no permissions")
+"""What servers of different releases say of a right that is missing."""
 
 
 class RedisError(Exception):

@@ -259,6 +259,29 @@ def test_what_is_not_as_durable_as_wanted_is_told_though_it_is_there(server: Red
     asyncio.run(told())
 
 
+def test_what_is_not_in_the_file_in_time_is_told_though_it_is_in_memory(server: RedisServer) -> None:
+    if server.version < (7, 2):
+        pytest.skip("no WAITAOF before Redis 7.2: make valkey")
+    admin = server.connect()
+    admin.ask("CONFIG", "SET", "appendfsync", "no")
+
+    async def told() -> None:
+        async with using(server.port, durability="aof", timeout_ms=1_000) as used:
+            assert await used.judged() == "", "each batch is proved by WAITAOF"
+            assert trouble_of(await used.append(durable=True)) is Trouble.NOT_DURABLE
+            assert server.connect().ask("XLEN", used.keys[0]) == 1
+            admin.ask("CONFIG", "SET", "appendfsync", "everysec")
+            async with asyncio.timeout(PATIENCE_S):
+                while isinstance(await used.append(durable=True), Failure):
+                    await asyncio.sleep(0.05)
+            assert server.connect().ask("XLEN", used.keys[0]) == 1, "the same append, proved by its repetition"
+
+    try:
+        asyncio.run(told())
+    finally:
+        admin.ask("CONFIG", "SET", "appendfsync", "always")
+
+
 def test_news_of_streams_that_are_added_while_others_are_listened_to(server: RedisServer) -> None:
     async def told() -> None:
         async with using(server.port) as used:
