@@ -6,6 +6,7 @@ not be the one that is chosen. What is lost with less is printed: nobody promise
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.redis_streams.test_redis_client import PATIENCE_S, Handler, Used, lis
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 APPENDS = 400
+CLIENTS_DOC = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +201,19 @@ def test_sentinels_that_are_gone_silent_or_strangers_cost_no_more_than_the_time_
                 assert PASSWORD not in said
             async with using(0, **told(world, primary="unknown")) as used:
                 assert "No such master with that name" in refusal(await used.append())
+
+    asyncio.run(asked())
+
+
+def test_a_user_at_the_sentinels_needs_the_documented_rights_and_no_more(world: Sentinels) -> None:
+    world.wait_whole()
+    (rights,) = re.findall(r"^ACL SETUSER asker on >PASSWORD (.*)$", CLIENTS_DOC.read_text(), re.MULTILINE)
+    for number in range(len(world.addresses)):
+        world.ask(number, "ACL", "SETUSER", "asker", "reset", "on", f">{PASSWORD}", *rights.split())
+
+    async def asked() -> None:
+        async with using(0, **told(world, sentinel_username="asker")) as used:
+            assert not isinstance(await used.append(), Failure)
 
     asyncio.run(asked())
 
