@@ -28,8 +28,9 @@ class Cluster:
             self.servers.append(_node(folder / f"node-{number}"))
 
     def __enter__(self) -> "Cluster":
-        for server in self.servers:
+        for number, server in enumerate(self.servers):
             server.start()
+            server.connect().ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)  # else they quarrel about who is newer
         first = self.servers[0]
         for server in self.servers[1:]:
             # The port of its bus, besides.
@@ -64,17 +65,22 @@ class Cluster:
         return str(server.connect().ask("CLUSTER", "MYID").decode())
 
     def owner(self, key: str) -> RedisServer:
-        """The primary that has this key's slot, as it says itself, and most others too."""
+        """The primary that has this key's slot by its own word; of two, the one that most nodes call so."""
         slot = key_slot(key.encode())
         said: list[int] = []
+        own: list[RedisServer] = []
         for server in self.servers:
             try:
                 ranges = server.connect().ask("CLUSTER", "SLOTS")
             except (OSError, RedisError):
                 continue
-            said += [primary[1] for first, last, primary, *_ in ranges if first <= slot <= last]
-        port = max(set(said), key=said.count)
-        return next(server for server in self.servers if server.port == port)
+            ports = [primary[1] for first, last, primary, *_ in ranges if first <= slot <= last]
+            said += ports
+            if server.port in ports:
+                own.append(server)
+        if not own:  # just now: its replica is not one yet
+            return next(server for server in self.servers if server.port == max(set(said), key=said.count))
+        return max(own, key=lambda server: said.count(server.port))
 
     def wait_other_than(self, before: RedisServer, key: str) -> RedisServer:
         """Somebody else has the slot of this key."""
@@ -146,6 +152,8 @@ def _node(place: Path) -> RedisServer:
     server.more = (
         "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(server.port + 100),
         "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0",
+        # Else who gives its last slot away becomes a replica.
+        "--cluster-allow-replica-migration", "no",
     )  # fmt: skip
     return server
 

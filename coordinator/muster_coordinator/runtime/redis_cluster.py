@@ -26,7 +26,6 @@ from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.redis_streams.server import Answer, Failure, Script, Trouble
 from muster_coordinator.redis_streams.slots import Slots, ranges_of
 from muster_coordinator.runtime.limits import (
-    REDIS_CALLS_MAX,
     REDIS_JUDGE_MS,
     REDIS_NEWS_IDLE_MS,
     REDIS_NODES_MAX,
@@ -35,6 +34,7 @@ from muster_coordinator.runtime.limits import (
     REDIS_RETRY_MS,
     REDIS_SLOTS_NEWS_MAX,
 )
+from muster_coordinator.runtime.redis_calls import Calls
 from muster_coordinator.runtime.redis_connections import RedisSettings
 from muster_coordinator.runtime.redis_news import News, raise_bug
 from muster_coordinator.runtime.redis_server import AWAY, UNREACHED, Redirect, RedisServer
@@ -62,7 +62,7 @@ class RedisCluster:
         self._slots = Slots()
         self._nodes: dict[Address, _Node] = {}
         self._turn = 0
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = Calls(loop)
         self._news: dict[int, News] = {}
         """By slot."""
         self._sooner = asyncio.Event()
@@ -70,8 +70,8 @@ class RedisCluster:
         self._looking.add_done_callback(raise_bug)
 
     def close(self) -> None:
-        for task in (self._looking, *self._calls):
-            task.cancel()
+        self._looking.cancel()
+        self._calls.cancel()
         for news in self._news.values():
             news.close()
         for node in self._nodes.values():
@@ -95,17 +95,7 @@ class RedisCluster:
         *,
         durable: bool = False,
     ) -> None:
-        if len(self._calls) >= REDIS_CALLS_MAX:
-            done(Failure(Trouble.AWAY, "too many calls of Redis are under way"))
-            return
-
-        async def call() -> None:
-            done(await self._call(script, keys, arguments, durable=durable))
-
-        task = self._loop.create_task(call())
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-        task.add_done_callback(raise_bug)
+        self._calls.begin(lambda: self._call(script, keys, arguments, durable=durable), done)
 
     def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         slot = key_slot(stream.encode())
@@ -161,9 +151,7 @@ class RedisCluster:
             return False
         news = self._news.pop(slot)
         news.close()
-        task = self._loop.create_task(news.disconnected())
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._calls.keep(news.disconnected())
         return True
 
     def _listener(self, slot: int) -> News:

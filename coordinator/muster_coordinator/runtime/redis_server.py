@@ -34,7 +34,8 @@ from muster_coordinator.ports import Notice
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
-from muster_coordinator.runtime.limits import REDIS_CALLS_MAX, REDIS_JUDGE_MS, REDIS_RETRY_MS
+from muster_coordinator.runtime.limits import REDIS_JUDGE_MS, REDIS_RETRY_MS
+from muster_coordinator.runtime.redis_calls import Calls
 from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
 from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
 from muster_coordinator.runtime.redis_news import News, raise_bug
@@ -67,7 +68,7 @@ class RedisServer:
         self._notice = notice
         self._pool = pool_of(settings)
         self._digests = {script.name: hashlib.sha1(script.text.encode()).hexdigest() for script in SCRIPTS}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = Calls(loop)
         self._fitness = Fitness(settings.durability, settings.wait_replicas)
         self._judgement = Judgement(False, UNREACHED, ())
         self._judged: Address | None = None
@@ -78,8 +79,8 @@ class RedisServer:
         self._judging.add_done_callback(raise_bug)
 
     def close(self) -> None:
-        for task in (self._judging, *self._calls):
-            task.cancel()
+        self._judging.cancel()
+        self._calls.cancel()
         self._news.close()
 
     async def disconnected(self) -> None:
@@ -98,18 +99,11 @@ class RedisServer:
         *,
         durable: bool = False,
     ) -> None:
-        if len(self._calls) >= REDIS_CALLS_MAX:
-            done(Failure(Trouble.AWAY, "too many calls of Redis are under way"))
-            return
-
-        async def call() -> None:
+        async def call() -> Answer:
             answer = await self.call(script, keys, arguments, durable=durable)
-            done(Failure(Trouble.REFUSED, f"Redis says: {answer.said}") if isinstance(answer, Redirect) else answer)
+            return Failure(Trouble.REFUSED, f"Redis says: {answer.said}") if isinstance(answer, Redirect) else answer
 
-        task = self._loop.create_task(call())
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-        task.add_done_callback(raise_bug)
+        self._calls.begin(call, done)
 
     def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         return self._news.want(stream, after, notify)

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.pod import NAME
 from muster_operator.api.schema import Integer, Rule, Text, choice
-from muster_operator.api.upstream_kafka import ADDRESS, PREFIX, KafkaStore
+from muster_operator.api.upstream_kafka import PREFIX, KafkaStore, addresses
 
 EMBEDDED: Final = "embedded"
 REDIS: Final = "redis"
@@ -69,12 +69,7 @@ class RedisLogin:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisSentinels:
     addresses: str = spec_field(
-        Text(
-            max_length=2000,
-            min_length=3,
-            pattern=rf"^{ADDRESS}(,{ADDRESS}){{0,{SENTINELS_MAX - 1}}}$",
-            pattern_text=f"must be host:port, at most {SENTINELS_MAX} with commas between them",
-        ),
+        addresses(SENTINELS_MAX),
         "The Sentinels, as host:port,host:port.",
         required=True,
     )
@@ -140,12 +135,7 @@ class RedisStore:
         "Redis Sentinels that are asked where the primary is; from release 0.3.0 on. With rediss:// by TLS too.",
     )
     cluster_nodes: str | None = spec_field(
-        Text(
-            max_length=2000,
-            min_length=3,
-            pattern=rf"^{ADDRESS}(,{ADDRESS}){{0,{NODES_TOLD_MAX - 1}}}$",
-            pattern_text=f"must be host:port, at most {NODES_TOLD_MAX} with commas between them",
-        ),
+        addresses(NODES_TOLD_MAX),
         "Some nodes of a Redis Cluster, as host:port,host:port; the others are found through them, and `url` is"
         " redis://cluster, or rediss://cluster with TLS. From release 0.3.0 on. Absent: it is no Cluster.",
     )

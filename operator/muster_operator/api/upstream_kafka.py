@@ -36,8 +36,17 @@ NODE_ID_DIGITS_MAX: Final = 6
 _ID: Final = rf"[0-9]{{1,{NODE_ID_DIGITS_MAX}}}"
 _IDS: Final = rf"{_ID}(-{_ID})?"
 _PORT: Final = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-ADDRESS: Final = rf"[^\s,:]+:{_PORT}"
-"""host:port."""
+_ADDRESS: Final = rf"[^\s,:]+:{_PORT}"
+
+
+def addresses(most: int) -> Text:
+    """At most so many, with commas between them."""
+    return Text(
+        max_length=2000,
+        min_length=3,
+        pattern=rf"^{_ADDRESS}(,{_ADDRESS}){{0,{most - 1}}}$",
+        pattern_text=f"must be host:port, at most {most} with commas between them",
+    )
 
 
 def node_ids(text: str) -> tuple[int, ...]:
@@ -125,12 +134,7 @@ class KafkaStore:
     )
 
     bootstrap_servers: str = spec_field(
-        Text(
-            max_length=2000,
-            min_length=3,
-            pattern=rf"^{ADDRESS}(,{ADDRESS}){{0,{BOOTSTRAP_MAX - 1}}}$",
-            pattern_text=f"must be host:port, at most {BOOTSTRAP_MAX} with commas between them",
-        ),
+        addresses(BOOTSTRAP_MAX),
         "Some brokers of that Kafka, as host:port,host:port.",
         required=True,
     )
