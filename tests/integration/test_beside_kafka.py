@@ -332,7 +332,17 @@ def test_offsets_of_a_topic_that_is_deleted_go_with_it_and_its_successor_has_its
         return True
 
     def committed() -> int:
-        return int(consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset)
+        """Asked again where the group has just got another coordinator, as the client does not by itself."""
+
+        def ask() -> tuple[int] | None:
+            try:
+                (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+            except KafkaException:
+                return None
+            return None if found.error else (int(found.offset),)
+
+        told: tuple[int] = wait_until("committed offsets", ask, PATIENCE_S, every=0.5)
+        return told[0]
 
     wait_until("a commit", lambda: commit(7), PATIENCE_S, every=0.5)
     # What was committed after a look that was the last before the deletion stays: so more than one look, also of a
