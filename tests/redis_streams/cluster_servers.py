@@ -28,6 +28,14 @@ class Cluster:
             self.servers.append(_node(folder / f"node-{number}"))
 
     def __enter__(self) -> "Cluster":
+        try:
+            self._form()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _form(self) -> None:
         for number, server in enumerate(self.servers):
             server.start()
             server.connect().ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)  # else they quarrel about who is newer
@@ -42,7 +50,6 @@ class Cluster:
         for number, server in enumerate(self.servers[PRIMARIES:]):
             server.connect().ask("CLUSTER", "REPLICATE", self.id_of(self.servers[number]))
         self.wait_whole()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -36,6 +36,14 @@ class Sentinels:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Sentinels":
+        try:
+            self._form()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _form(self) -> None:
         first, *others = self.servers
         first.start()
         for server in others:
@@ -57,7 +65,6 @@ class Sentinels:
                 started = subprocess.Popen([program(), str(config), "--sentinel"], stdout=log, stderr=log)
             self._processes.append(started)
         wait_until("Sentinels that know each other and the replicas", self._settled, SETTLED_S_MAX)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
