@@ -87,6 +87,10 @@ def test_a_redis_cluster_is_found_by_some_of_its_nodes() -> None:
     for url in ("redis://redis-0:6379", "redis://cluster/1", "unix:///run/redis", ""):
         with pytest.raises(ConfigError, match=r"need redis\.url to be redis://cluster or rediss://cluster"):
             settings_of(MINIMAL | told | {"redis.url": url})
+    many = [f"redis-{number}:6379" for number in range(101)]
+    assert len(settings_of(MINIMAL | told | {"redis.cluster.nodes": ",".join(many[1:])}).redis_nodes) == 100
+    with pytest.raises(ConfigError, match="more than 100 addresses"):
+        settings_of(MINIMAL | told | {"redis.cluster.nodes": ",".join(many)})
     with pytest.raises(ConfigError, match="do not go together"):
         settings_of(MINIMAL | told | {"redis.url": "redis://cluster", "redis.sentinels": "s:26379"})
 

@@ -35,6 +35,10 @@ def test_an_answer_tells_address_epoch_and_whether_the_server_is_down() -> None:
         [b"ip", None],
         [b"ip", b"\xff"],
         [1, 2],
+        [b"ip", 2**40],
+        answer(ip="a b"),
+        answer(ip="[::1]"),
+        answer(ip="a" * 256),
     ],
 )
 def test_what_is_no_answer_is_told_as_one_error(broken: list[bytes]) -> None:

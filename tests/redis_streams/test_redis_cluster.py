@@ -4,6 +4,7 @@ What was acknowledged is there once and in order, with `redis.durability=wait` a
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from muster_coordinator.runtime import redis_cluster
 from redis.crc import key_slot
 
 from tests.redis_streams.cluster_servers import PRIMARIES, Cluster
-from tests.redis_streams.test_fail_over import APPENDS, append_all, in_thread, refusal, values
+from tests.redis_streams.test_fail_over import APPENDS, CLIENTS_DOC, append_all, in_thread, refusal, values
 from tests.redis_streams.test_redis_client import OFFSETS, PATIENCE_S, Used, using
+from tests.redis_streams.test_secure_redis import PASSWORD, documented_rights
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 STREAMS = 100
@@ -118,6 +120,33 @@ def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
             world.move(stream, owner)
 
     asyncio.run(asked())
+
+
+def test_a_user_with_the_documented_rights_is_enough_while_a_slot_moves(world: Cluster) -> None:
+    world.wait_whole()
+    (more,) = re.findall(r"A user needs `(.*?)` besides the rights above", CLIENTS_DOC.read_text())
+    for server in world.servers:
+        admin = server.connect()
+        admin.ask("ACL", "SETUSER", "muster", "reset", *documented_rights(server), *more.split())
+        admin.ask("ACL", "LOG", "RESET")
+
+    async def asked() -> None:
+        async with using(0, **told(world, username="muster", password=PASSWORD)) as used:
+            await reached(used)
+            used.keys = keys_of("muster", "rights", 0)
+            owner = world.owner(used.keys[0])
+            other = next(one for one in world.servers if one is not owner and world.is_primary(one))
+
+            def moves() -> None:
+                world.move(used.keys[0], other)
+                world.move(used.keys[0], owner)
+
+            await append_all(used, APPENDS // 4, in_thread(moves))
+            assert values(owner, used.keys[0]) == list(range(APPENDS))
+
+    asyncio.run(asked())
+    for server in world.servers:
+        assert server.connect().ask("ACL", "LOG") == []
 
 
 def test_a_slot_moves_to_a_node_that_had_none(world: Cluster, tmp_path: Path) -> None:

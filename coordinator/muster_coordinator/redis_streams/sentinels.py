@@ -10,9 +10,9 @@ Sentinel that is cut off from one that is alone: where no other answers, it is b
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-_DOWN = {"s_down", "o_down"}
+from muster_coordinator.redis_streams.addresses import Address, address_of, text_of
 
-Address = tuple[str, int]
+_DOWN = {"s_down", "o_down"}
 
 
 class SaidPrimary(NamedTuple):
@@ -31,14 +31,11 @@ class NoPrimary(Exception):
 def said_primary(answer: Sequence[Any]) -> SaidPrimary:
     """Of the answer's names and values, as bytes one after the other. Raises ValueError."""
     try:
-        told = {bytes(name): bytes(value).decode() for name, value in zip(answer[::2], answer[1::2], strict=True)}
-        port = int(told[b"port"])
-        host, epoch, flags = told[b"ip"], int(told[b"config-epoch"]), told[b"flags"].split(",")
+        told = {text_of(name): text_of(value) for name, value in zip(answer[::2], answer[1::2], strict=True)}
+        address = address_of(told["ip"], told["port"])
+        return SaidPrimary(address, int(told["config-epoch"]), not _DOWN.isdisjoint(told["flags"].split(",")))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"no answer of a Sentinel: {error!r}") from error
-    if not host or not 0 < port < 65_536:
-        raise ValueError(f"a Sentinel tells the address {host[:100]!r}, {port}")
-    return SaidPrimary((host, port), epoch, not _DOWN.isdisjoint(flags))
 
 
 def primary(name: str, said: Iterable[SaidPrimary], problems: Iterable[str]) -> Address:

@@ -21,8 +21,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from muster_coordinator.ports import Notice
+from muster_coordinator.redis_streams.addresses import UNKNOWN, Address, address_of
 from muster_coordinator.redis_streams.entry_ids import EntryId
-from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.redis_streams.server import Answer, Failure, Script, Trouble
 from muster_coordinator.redis_streams.slots import Slots, ranges_of
 from muster_coordinator.runtime.limits import (
@@ -137,8 +137,11 @@ class RedisCluster:
                 if isinstance(answer, Failure) and answer.trouble in (Trouble.AWAY, Trouble.UNKNOWN):
                     self._sooner.set()
                 return answer
-            # A node that does not know its own name means the host that was asked.
-            address, asking = (answer.to[0] or address[0], answer.to[1]), answer.ask
+            try:
+                address, asking = _named(answer.to, address), answer.ask
+            except ValueError as error:
+                self._sooner.set()  # the list has addresses beside names
+                return Failure(Trouble.AWAY, f"{AWAY}: {format_address(*address)} sends on to nobody: {error}")
             if not asking:
                 self._slots.moved(answer.slot, address)
                 self._sooner.set()
@@ -190,7 +193,7 @@ class RedisCluster:
     async def _look(self) -> bool:
         """Ask one node after the other until one answers, another one first each time."""
         self._turn += 1
-        known = self._slots.primaries()
+        known = list(self._slots.primaries())
         shift = self._turn % max(len(known), 1)
         problems = []
         for address in dict.fromkeys([*known[shift:], *known[:shift], *self._settings.nodes]):
@@ -218,4 +221,14 @@ class RedisCluster:
             else:
                 del self._nodes[address]
                 node.server.close()
-                await node.server.disconnected()
+                with contextlib.suppress(RedisError, OSError):
+                    await node.server.disconnected()
+
+
+def _named(to: Address, by: Address) -> Address:
+    """Where MOVED or ASK sends to. A node that does not know its own address means its own host; "?" means nobody.
+    Raises ValueError."""
+    host = to[0] or by[0]
+    if host == UNKNOWN:
+        raise ValueError("a node whose name it does not know")
+    return address_of(host, to[1])

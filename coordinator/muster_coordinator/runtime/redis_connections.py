@@ -5,7 +5,6 @@ What it does not do: make any before it is used, or try twice.
 
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.connection import Connection
@@ -13,10 +12,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from muster_coordinator.redis_settings import RedisKeys
-from muster_coordinator.redis_streams.sentinels import Address
+from muster_coordinator.redis_streams.addresses import Address
 from muster_coordinator.runtime.redis_sentinels import PrimaryConnection, PrimaryTlsConnection, Sentinels
 from muster_coordinator.runtime.redis_tls import RenewedConnection
-from muster_coordinator.setting_values import format_address
 
 
 class RedisSettings(NamedTuple):
@@ -40,6 +38,8 @@ class RedisSettings(NamedTuple):
     sentinel_password: str = ""
     nodes: tuple[Address, ...] = ()
     """Some of a Redis Cluster's. Empty: it is none."""
+    node: Address | None = None
+    """Which of them this is about; the url's is not looked at."""
 
     @property
     def changes(self) -> bool:
@@ -48,6 +48,7 @@ class RedisSettings(NamedTuple):
 
     @classmethod
     def of(cls, keys: RedisKeys) -> "RedisSettings":
+        """Of a replica, or of a command that reads the same file."""
         return cls(
             url=keys.redis_url,
             username=keys.redis_username,
@@ -68,7 +69,7 @@ class RedisSettings(NamedTuple):
 
     def at(self, address: Address) -> "RedisSettings":
         """Of one node of a Redis Cluster."""
-        return self._replace(url=f"{urlsplit(self.url).scheme}://{format_address(*address)}")
+        return self._replace(node=address)
 
     def each_connection(self) -> dict[str, Any]:
         """Arguments of every connection, to Sentinels too."""
@@ -99,6 +100,9 @@ def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
     )
     if encrypted:
         pool.connection_class = RenewedConnection
+    if settings.node is not None:
+        # Not by a url: this address comes from other nodes.
+        pool.connection_kwargs["host"], pool.connection_kwargs["port"] = settings.node
     if settings.sentinels:
         made = RenewedConnection if encrypted else Connection
         login: dict[str, Any] = {

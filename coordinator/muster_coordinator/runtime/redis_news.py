@@ -89,7 +89,7 @@ class News:
                 await self._added.wait()
             try:
                 await self._once()
-            except (RedisError, OSError):
+            except (RedisError, OSError, ValueError):  # the last: what came is no answer
                 await self._give_up()
                 await asyncio.sleep(REDIS_RETRY_MS / 1_000)
                 self._tell(list(self._wishes))

@@ -17,7 +17,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from typing_extensions import override
 
-from muster_coordinator.redis_streams.sentinels import Address, NoPrimary, SaidPrimary, primary, said_primary
+from muster_coordinator.redis_streams.addresses import Address
+from muster_coordinator.redis_streams.sentinels import NoPrimary, SaidPrimary, primary, said_primary
 from muster_coordinator.runtime.limits import REDIS_PRIMARY_KEPT_MS
 from muster_coordinator.runtime.redis_tls import RenewedConnection
 from muster_coordinator.setting_values import format_address

@@ -29,10 +29,11 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from muster_coordinator.ports import Notice
+from muster_coordinator.redis_streams.addresses import Address
 from muster_coordinator.redis_streams.entry_ids import EntryId
-from muster_coordinator.redis_streams.sentinels import Address
 from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS, REDIS_RETRY_MS
 from muster_coordinator.runtime.redis_calls import Calls
@@ -42,6 +43,7 @@ from muster_coordinator.runtime.redis_news import News, raise_bug
 
 AWAY = "Redis cannot be reached"
 UNREACHED = "Redis was not reached yet"
+A_CLUSTER = "this server is a node of a Redis Cluster, for which redis.cluster.nodes is to be set"
 UNFIT = "Redis is not fit for what is written to it"
 _NOT_READY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 _NOT_READY_WORDS = ("BUSY", "NOREPLICAS")
@@ -56,7 +58,6 @@ class Redirect(NamedTuple):
     to: Address
     ask: bool
     """Only for this call: the keys of the slot are on their way."""
-    said: str
 
 
 class RedisServer:
@@ -101,7 +102,7 @@ class RedisServer:
     ) -> None:
         async def call() -> Answer:
             answer = await self.call(script, keys, arguments, durable=durable)
-            return Failure(Trouble.REFUSED, f"Redis says: {answer.said}") if isinstance(answer, Redirect) else answer
+            return Failure(Trouble.REFUSED, A_CLUSTER) if isinstance(answer, Redirect) else answer
 
         self._calls.begin(call, done)
 
@@ -133,7 +134,7 @@ class RedisServer:
         rest = (len(keys), *keys, *arguments)
         try:
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, ValueError) as error:
             return Failure(Trouble.AWAY, f"{AWAY}: {error}")
         try:
             if durable and self._settings.changes and _address(connection) != self._judged:
@@ -159,7 +160,7 @@ class RedisServer:
     def _meaning(self, answers: list[Any]) -> "Answer | Redirect":
         answer = answers[0]
         if isinstance(answer, AskError):  # of which MovedError is one
-            return Redirect(answer.slot_id, answer.node_addr, not isinstance(answer, MovedError), str(answer))
+            return Redirect(answer.slot_id, answer.node_addr, not isinstance(answer, MovedError))
         if isinstance(answer, Exception):
             away = isinstance(answer, _NOT_READY) or str(answer).startswith(_NOT_READY_WORDS)
             return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
@@ -187,7 +188,7 @@ class RedisServer:
             try:
                 await self._look()
                 looked = not self._judgement.unfit
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, ValueError) as error:  # the last: what it says of itself is no answer
                 self._notice(AWAY, {"why": str(error)}, None)
                 looked = False
             told = {"unfit": self._judgement.unfit, "warnings": "; ".join(self._judgement.warnings)}
@@ -241,8 +242,8 @@ async def _answer(connection: AbstractConnection, *command: Any) -> Any:  # noqa
 async def _exchange(
     connection: AbstractConnection, command: Sequence[Any], proof: Sequence[Any] | None, *, asking: bool = False
 ) -> list[Any]:
-    """The answers, errors of the server as values; not that to ASKING, which nothing comes of but what comes of the
-    command. Raises what says that none came."""
+    """The answers, errors of the server as values. That to ASKING is left out, or stands in place of the command's if
+    it is why the command was sent away. Raises what says that none came."""
     commands = [*([("ASKING",)] if asking else []), command, *([] if proof is None else [proof])]
     await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     answers: list[Any] = []
@@ -251,4 +252,12 @@ async def _exchange(
             answers.append(await connection.read_response(disable_decoding=True))
         except (ResponseError, BusyLoadingError) as error:
             answers.append(error)
-    return answers[1:] if asking else answers
+        except ValueError as error:  # of the library, at a MOVED that names no address
+            await connection.disconnect(nowait=True)
+            raise RedisConnectionError(f"no answer of Redis: {error}") from error
+    if not asking:
+        return answers
+    asked, *others = answers
+    if isinstance(asked, Exception) and isinstance(others[0], AskError):
+        others[0] = asked
+    return others

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from muster_coordinator import redis_settings
 from muster_coordinator.properties import parse_properties, with_environment
 from muster_coordinator.setting_values import Listener
 from muster_coordinator.settings import Settings, key_docs, settings_of
+from muster_operator.api import topic_store as store_api
 from muster_operator.api.config_keys import OPERATOR_KEYS
 from muster_operator.api.errors import InvalidObject
 from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
@@ -87,6 +89,17 @@ def test_sentinels_and_their_login_are_settings_beside_those_of_the_redis_they_n
     assert (read.redis_primary, read.redis_password) == ("Orders", "p")
     assert read.redis_sentinels == (("s-0.shop.svc", 26379), ("s-1.shop.svc", 26379))
     assert (read.redis_sentinel_username, read.redis_sentinel_password) == ("asker", "s")
+
+
+def test_as_many_addresses_of_a_redis_as_an_object_may_have_are_taken_by_the_coordinator() -> None:
+    numbered = ",".join(f"s{number}.{'x' * 80}:26379" for number in range(store_api.SENTINELS_MAX))
+    read = settings(0, topics={"redis": {"url": "redis://orders", "sentinels": {"addresses": numbered}}})
+    assert len(read.redis_sentinels) == store_api.SENTINELS_MAX == redis_settings.SENTINELS_MAX
+    read = settings(0, topics={"redis": {"url": "redis://cluster", "clusterNodes": numbered}})
+    assert len(read.redis_nodes) == store_api.NODES_TOLD_MAX <= redis_settings.NODES_TOLD_MAX
+    for field in ({"sentinels": {"addresses": f"{numbered},t:1"}}, {"clusterNodes": f"{numbered},t:1"}):
+        with pytest.raises(InvalidObject, match="at most 20"):
+            cluster_spec(topics={"redis": {"url": "redis://cluster", **field}})
 
 
 NODES = {"url": "rediss://cluster", "clusterNodes": "redis-0:6379,redis-1:6379"}
