@@ -87,6 +87,7 @@ from muster_coordinator.runtime.peers import PeerTls, TcpPeers
 from muster_coordinator.runtime.tls_connection import Handshakes
 from muster_coordinator.runtime.tls_store import TlsStatus, TlsStore
 from muster_coordinator.runtime.upstream import Upstream
+from muster_coordinator.runtime.upstream_acls import UpstreamAcls
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.runtime.upstream_passage import UpstreamPassage
 from muster_coordinator.runtime.watchdog import Watchdog
@@ -223,11 +224,14 @@ class Replica:
         self._requests = RequestMeter(time.monotonic_ns)
         self._token_keys = self._key_source()
         rules = authorizer_settings(settings)
-        authorize = allow_all if rules is None else StandardAuthorizer(self._node.image, rules, self._events)
+        beside = bool(settings.upstream_servers)
+        upstream_acls = UpstreamAcls(loop.asyncio_loop, self._notices) if beside and rules is not None else None
+        judged_by = self._node.image if upstream_acls is None else upstream_acls.known
+        authorize = allow_all if rules is None else StandardAuthorizer(judged_by, rules, self._events)
         windows = quota_windows(settings)
         self._throttling = Throttling(loop, windows, self._events, mutation_windows(settings))
         self._admission = Admission(admission_limits(settings), windows, ACCEPT_DELAY_MS_MAX)
-        self._upstream = self._make_upstream()
+        self._upstream = self._make_upstream(upstream_acls)
         self._dispatcher = Dispatcher(
             self._node,
             api_settings(settings),
@@ -271,7 +275,7 @@ class Replica:
         self._ends.append(server.close)
         return server
 
-    def _make_upstream(self) -> Upstream | None:
+    def _make_upstream(self, acls: UpstreamAcls | None) -> Upstream | None:
         """The Kafka whose topics are used, where one is configured."""
         servers = self._settings.upstream_servers
         if not servers:
@@ -282,9 +286,18 @@ class Replica:
                 path.read_bytes()
             except OSError as error:
                 raise EnvironmentFault(f"{path}: {error.strerror}") from error
-        dialler = UpstreamDialler(loop, Handshakes(loop), tls, account)
+        handshakes = Handshakes(loop)
+        dialler = UpstreamDialler(loop, handshakes, tls, account)
         upstream = Upstream(
-            loop, servers, dialler, self._notices, self._events, self._loop.wall_ms, self._node.topics_gone
+            loop,
+            servers,
+            dialler,
+            self._notices,
+            self._events,
+            self._loop.wall_ms,
+            self._node.topics_gone,
+            UpstreamDialler(loop, handshakes, tls, None) if self._settings.upstream_passes_logins else None,
+            acls,
         )
         upstream.start()
         self._ends.append(upstream.close)

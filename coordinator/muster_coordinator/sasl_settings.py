@@ -72,9 +72,11 @@ def of_listener(
     texts: Mapping[str, str],
     mechanisms: tuple[str, ...],
     reauth_ms: int,
+    *,
+    elsewhere: bool = False,
 ) -> ListenerSasl | None:
     """What the listener offers; None: it asks nobody. `texts` are the keys below `listener.name.` that are about it.
-    Raises ValueError that names the key."""
+    `elsewhere`: another server judges its clients. Raises ValueError that names the key."""
     known = {_ENABLED, _REAUTH, f"plain.{_JAAS}"} | {f"{name.lower()}.{_REAUTH}" for name in MECHANISMS}
     for key in texts:
         if key not in known:
@@ -101,9 +103,13 @@ def of_listener(
     }
     jaas = f"plain.{_JAAS}"
     users = _parsed(listener, jaas, texts, plain_users) if jaas in texts else {}
-    if PLAIN in mechanisms and not users:
+    if elsewhere and users:
+        raise ValueError(
+            f"{PREFIX}{listener.lower()}.{jaas}: with upstream.sasl.passthrough.enable users are the upstream's alone"
+        )
+    if PLAIN in mechanisms and not users and not elsewhere:
         raise ValueError(f"{PREFIX}{listener.lower()}.{jaas}: PLAIN is offered, and no user_NAME is set")
-    return ListenerSasl(mechanisms=mechanisms, reauth_ms=lasting, plain_users=users)
+    return ListenerSasl(mechanisms=mechanisms, reauth_ms=lasting, plain_users=users, elsewhere=elsewhere)
 
 
 def _parsed(listener: str, key: str, texts: Mapping[str, str], parse: Callable[[str], T]) -> T:

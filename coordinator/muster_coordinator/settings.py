@@ -529,7 +529,14 @@ class Settings(
         try:
             said = sasl_settings.by_listener(self.listener_texts, tuple(one.name for one in self.listeners))[listener]
             protocol = self.security_protocol(listener)
-            return sasl_settings.of_listener(listener, protocol, said, self.sasl_mechanisms, self.reauth_ms)
+            return sasl_settings.of_listener(
+                listener,
+                protocol,
+                said,
+                self.sasl_mechanisms,
+                self.reauth_ms,
+                elsewhere=self.upstream_passes_logins,
+            )
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
@@ -612,6 +619,8 @@ def _check_listeners(settings: Settings) -> None:
     for listener in settings.listeners:
         offered = settings.sasl(listener.name)
         lacking = None if offered is None else sasl_settings.lacking_key(offered, settings.texts)
+        if problem := settings.passthrough_problem(listener.name, offered):
+            raise ConfigError(problem)
         if lacking is not None:
             raise ConfigError(f"listener {listener.name} offers OAUTHBEARER: {lacking} is needed")
 

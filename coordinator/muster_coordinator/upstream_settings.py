@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from muster_coordinator.security.passed_on import MECHANISMS as PASSED_ON
 from muster_coordinator.security.protocol import SecurityProtocol
-from muster_coordinator.security.session import PLAIN, SCRAM_SHA_512
+from muster_coordinator.security.session import PLAIN, SCRAM_SHA_512, ListenerSasl
 from muster_coordinator.setting_field import setting
 from muster_coordinator.setting_values import (
     WILDCARDS,
     Listener,
     Parser,
+    boolean,
     integer,
     is_loopback,
     one_of,
@@ -143,6 +145,15 @@ class UpstreamKeys:
         "username and password. All clients have the rights of this user.",
     )
 
+    upstream_passes_logins: bool = setting(
+        "upstream.sasl.passthrough.enable",
+        boolean,
+        "false",
+        "Each client logs in at that Kafka itself: what it sends by PLAIN or SCRAM is passed on, and its user has his "
+        "own rights there. Nobody here judges who may log in then, and `upstream.sasl.jaas.config` is for the replicas "
+        "alone.",
+    )
+
     @property
     def upstream_told(self) -> tuple[Listener, ...]:
         """Where clients are told that each listener's ports begin."""
@@ -154,16 +165,16 @@ class UpstreamKeys:
     ) -> str:
         """Why these values do not go together; "": they do. `asks`: does this listener ask its clients who they are?"""
         if mode != KAFKA:
-            given = self.upstream_servers or self.upstream_listeners or self.upstream_advertised
-            return "upstream.* need topics.mode=kafka" if given else ""
+            named = self.upstream_servers or self.upstream_listeners or self.upstream_advertised
+            return "upstream.* need topics.mode=kafka" if named or self.upstream_passes_logins else ""
         if not self.upstream_servers:
             return "topics.mode=kafka needs upstream.bootstrap.servers"
         if problem := self._security_problem():
             return problem
-        if authorizes:
+        if authorizes and not self.upstream_passes_logins:
             return (
                 "authorizer.class.name: with topics.mode=kafka records are passed on unopened, so nobody here can "
-                "judge who may read which topic"
+                "judge who may read which topic. With upstream.sasl.passthrough.enable that Kafka does"
             )
         return self._listener_problem(listeners) or self._open_problem(asks) or self._id_problem()
 
@@ -178,8 +189,32 @@ class UpstreamKeys:
         """Are replicas somebody there, whose rights all clients have?"""
         return self.upstream_protocol.sasl or self.upstream_keystore is not None
 
+    def passthrough_problem(self, listener: str, offered: ListenerSasl | None) -> str:
+        """Why clients of this listener cannot log in at the upstream themselves; "": they can, or are not to."""
+        if not self.upstream_passes_logins:
+            return ""
+        if offered is None:
+            return (
+                f"listener {listener} has no SASL, so with upstream.sasl.passthrough.enable its clients have no login "
+                "that could be passed on"
+            )
+        for mechanism in offered.mechanisms:
+            if mechanism not in PASSED_ON:
+                return (
+                    f"listener {listener} offers {mechanism}, which upstream.sasl.passthrough.enable cannot pass on: "
+                    f"only that Kafka's settings say which user it is. {', '.join(PASSED_ON)} can be"
+                )
+        if PLAIN in offered.mechanisms and not self.upstream_protocol.tls:
+            return (
+                f"listener {listener} offers PLAIN, which shows the password: with upstream.sasl.passthrough.enable it "
+                "needs upstream.security.protocol=SASL_SSL"
+            )
+        return ""
+
     def _security_problem(self) -> str:
         protocol, account = self.upstream_protocol, self.upstream_account
+        if self.upstream_passes_logins and not protocol.sasl:
+            return "upstream.sasl.passthrough.enable needs upstream.security.protocol=SASL_SSL or SASL_PLAINTEXT"
         if not protocol.tls and (self.upstream_truststore or self.upstream_keystore or self.upstream_key):
             return "upstream.ssl.* need upstream.security.protocol=SSL or SASL_SSL"
         if self.upstream_key and not self.upstream_keystore:

@@ -225,6 +225,68 @@ def test_logins_at_a_kafka_that_cannot_be(changed: dict[str, str], why: str) -> 
     assert "canary" not in str(refused.value)
 
 
+PASSED_ON = {"upstream.sasl.passthrough.enable": "true"}
+ENCRYPTED = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,INSIDE:SASL_SSL",
+    "ssl.keystore.certificate.chain": "/tls.crt",
+    "ssl.keystore.key": "/tls.key",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+}
+
+
+def test_logins_that_are_passed_on_need_no_users_here() -> None:
+    found = settings_of(MINIMAL | BESIDE | KNOWN | PASSED_ON | ENCRYPTED)
+    for listener in ("PLAINTEXT", "INSIDE"):
+        offered = found.sasl(listener)
+        assert offered is not None
+        assert (offered.elsewhere, offered.mechanisms) == (True, ("PLAIN", "SCRAM-SHA-256"))
+    assert settings_of(
+        MINIMAL | BESIDE | KNOWN | PASSED_ON | ENCRYPTED | {"authorizer.class.name": STANDARD_AUTHORIZER}
+    )
+    offered = settings_of(MINIMAL | BESIDE | KNOWN).sasl("INSIDE")
+    assert offered is not None
+    assert not offered.elsewhere
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"topics.mode": "none", "upstream.bootstrap.servers": ""}, r"upstream\.\* need topics\.mode=kafka"),
+        (
+            {
+                "upstream.security.protocol": "PLAINTEXT",
+                "upstream.sasl.mechanism": "",
+                "upstream.sasl.jaas.config": "",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            },
+            r"passthrough\.enable needs upstream\.security\.protocol=SASL_SSL or",
+        ),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,INSIDE:SSL"},
+            "listener INSIDE has no SASL, so .* no login that could be passed on",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": "file:///keys",
+                "sasl.oauthbearer.expected.issuer": "i",
+                "sasl.oauthbearer.expected.audience": "a",
+            },
+            "offers OAUTHBEARER, which upstream.sasl.passthrough.enable cannot pass on",
+        ),
+        ({"upstream.security.protocol": "SASL_PLAINTEXT"}, "offers PLAIN, which shows the password"),
+        (
+            {"listener.name.inside.plain.sasl.jaas.config": PLAIN.replace("username", "user_bob")},
+            "users are the upstream's alone",
+        ),
+    ],
+)
+def test_logins_that_cannot_be_passed_on(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as refused:
+        settings_of(MINIMAL | BESIDE | KNOWN | PASSED_ON | ENCRYPTED | changed)
+    assert "canary" not in str(refused.value)
+
+
 def test_a_listener_on_loopback_may_ask_nobody() -> None:
     open_one = {
         "listeners": "PLAINTEXT://127.0.0.1:9092",

@@ -29,6 +29,8 @@ class FakeBroker:
         self.rows = dict(ROWS)
         self.brokers: list[FakeBroker] = [self]
         self.topics: dict[str, bytes] = {}
+        self.acls: dict[str, Any] | bytes = {"error_code": 0, "error_message": None, "resources": ()}
+        """The answer to DescribeAcls, or its bytes."""
         self.raw: bytes | None = None
         self.asked = 0
         self.server: asyncio.Server | None = None
@@ -66,6 +68,10 @@ class FakeBroker:
         if api == Api.API_VERSIONS:
             rows = [{"api_key": key, "min_version": a, "max_version": b} for key, (a, b) in self.rows.items()]
             values = {"error_code": 0, "api_keys": rows}
+        elif api == Api.DESCRIBE_ACLS:
+            if isinstance(self.acls, bytes):
+                return self.acls
+            values = self.acls
         else:
             told = [{"node_id": one.node, "host": "127.0.0.1", "port": one.port, "rack": None} for one in self.brokers]
             values = {"brokers": told, "cluster_id": "c", "controller_id": 1, "topics": self._topics(body)}

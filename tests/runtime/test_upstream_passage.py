@@ -54,6 +54,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.receiving_bytes = 0
+        self.passes_logins = False
         self.dialled: list[int | None] = []
         self.made: asyncio.Future[None] = asyncio.get_event_loop().create_future()
         self.away = False

@@ -10,6 +10,7 @@ from muster_coordinator.upstream.apis import (
     OURS,
     READDRESSED,
     REFUSED,
+    USERS,
     Offered,
     advertised,
     common,
@@ -20,7 +21,7 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.wire.kio_entities import kio_class, structure_of
 
-TABLES = (FORWARDED, READDRESSED, OURS, REFUSED)
+TABLES = (FORWARDED, READDRESSED, OURS, USERS, REFUSED)
 EVERYTHING = {int(api): Offered(0, 99) for api in VERSIONS}
 
 
@@ -79,19 +80,21 @@ ROWS = st.dictionaries(
 )
 
 
-@given(ROWS)
-def test_what_is_advertised_is_ours_or_what_both_speak(theirs: dict[int, tuple[int, int]]) -> None:
+@given(ROWS, st.booleans())
+def test_what_is_advertised_is_ours_or_what_both_speak(theirs: dict[int, tuple[int, int]], passes_logins: bool) -> None:
+    ours, passed_on = {**OURS, **REFUSED}, {**FORWARDED, **READDRESSED}
+    (passed_on if passes_logins else ours).update(USERS)
     offered = versions_of((api, low, high) for api, (low, high) in theirs.items())
-    rows = {row["api_key"]: (row["min_version"], row["max_version"]) for row in advertised(offered)}
-    for api, high in {**OURS, **REFUSED}.items():
+    told = advertised(offered, passes_logins=passes_logins)
+    rows = {row["api_key"]: (row["min_version"], row["max_version"]) for row in told}
+    for api, high in ours.items():
         assert rows.pop(api) == (VERSIONS[api].advertised_min, high)
     for api, (low, high) in rows.items():
-        table = FORWARDED if api in FORWARDED else READDRESSED
-        assert offered[api].low <= low <= high <= min(offered[api].high, table[api])
+        assert offered[api].low <= low <= high <= min(offered[api].high, passed_on[api])
         assert is_offered(api, high)
     for api, there in offered.items():
-        if (api in FORWARDED or api in READDRESSED) and api not in rows:
-            top = {**FORWARDED, **READDRESSED}[api]
+        if api in passed_on and api not in rows:
+            top = passed_on[api]
             assert max(there.low, VERSIONS[api].advertised_min) > min(there.high, top)
 
 

@@ -225,6 +225,18 @@ def test_a_handler_can_only_say_no_by_closing() -> None:
     assert desk.correlations() == [0]
 
 
+def test_nothing_is_answered_once_the_connection_has_failed() -> None:
+    desk = Desk()
+    before = desk.connection.meter.in_flight
+    desk.connection.receive(b"".join(map(heartbeat, range(3))))
+    desk.requests[0][2](CLOSE)
+    desk.answer(1)
+    desk.answer(2)
+    assert desk.correlations() == [], "a client would take it for the answer to the first"
+    desk.connection.close()
+    assert desk.connection.meter.in_flight == before
+
+
 def test_an_answer_is_given_once() -> None:
     desk = Desk()
     desk.connection.receive(heartbeat(1))

@@ -11,6 +11,9 @@ clients give up for good when they are refused. If that shows something new, or 
 without an answer, and the client tries again. Version 0 of the handshake is followed by bare messages
 (`wire.connection`).
 
+On a listener whose clients another server judges (ADR 100), each message goes there (`wire.passage`), and its verdict
+is told as one of our own. While that server cannot be asked, the connection ends without an answer.
+
 What this does not do: know passwords (`controller.scram_credentials`), or right (`api.authorize`).
 """
 
@@ -26,7 +29,8 @@ from muster_coordinator.events import AUTHENTICATION_FAILED, Event, Tell, untold
 from muster_coordinator.ports import Rand
 from muster_coordinator.security.limits import NONCE_BYTES, SCRAM_SECRET_BYTES
 from muster_coordinator.security.oauth import INVALID_TOKEN, OAuthServer, TokenJudge
-from muster_coordinator.security.outcome import Accepted, Challenge, KeyMissing, Refused
+from muster_coordinator.security.outcome import Accepted, Challenge, Elsewhere, Judged, KeyMissing, Outcome, Refused
+from muster_coordinator.security.passed_on import PassedOn
 from muster_coordinator.security.plain import PlainServer
 from muster_coordinator.security.scram import ScramCredential, ScramMechanism, ScramServer, Shape
 from muster_coordinator.security.session import OAUTHBEARER, PLAIN, Mechanism, Refusal, SaslSession, session_lifetime_ms
@@ -94,22 +98,45 @@ class Sasl:
     ) -> None:
         again, used = session.again, session.mechanism
         outcome = session.step(bytes(request.auth_bytes))
+        if isinstance(outcome, KeyMissing) and fetched:
+            why = Refused("a token that is signed by a key that is not known", told=INVALID_TOKEN.decode())
+            self._refuse(context, session, why, reply)
+        elif isinstance(outcome, KeyMissing):
+            self._fetch_keys(context, session, request, reply)
+        elif isinstance(outcome, Elsewhere):
+            self._ask_elsewhere(context, session, outcome, reply, again=again)
+        elif outcome is not None:
+            self._tell_outcome(context, session, outcome, reply, again=again)
+        else:
+            said = "Unexpected Kafka request of type SASL_AUTHENTICATE during SASL handshake."
+            last = _answer(Code.ILLEGAL_SASL_STATE, said)
+            why = Refused("a message before the handshake")
+            self._fail(context, session, used, why, lambda: reply.last(last, "SASL: refused"))
+
+    def _tell_outcome(
+        self, context: RequestContext, session: SaslSession, outcome: Outcome, reply: Exchange, *, again: bool
+    ) -> None:
         if isinstance(outcome, Challenge):
             reply(_answer(Code.NONE, None, outcome.message))
         elif isinstance(outcome, Accepted):
             self._accept(context, session, outcome, reply, again=again)
         elif isinstance(outcome, Refused):
             self._refuse(context, session, outcome, reply)
-        elif isinstance(outcome, KeyMissing) and fetched:
-            why = Refused("a token that is signed by a key that is not known", told=INVALID_TOKEN.decode())
-            self._refuse(context, session, why, reply)
-        elif isinstance(outcome, KeyMissing):
-            self._fetch_keys(context, session, request, reply)
-        else:
-            said = "Unexpected Kafka request of type SASL_AUTHENTICATE during SASL handshake."
-            last = _answer(Code.ILLEGAL_SASL_STATE, said)
-            why = Refused("a message before the handshake")
-            self._fail(context, session, used, why, lambda: reply.last(last, "SASL: refused"))
+
+    def _ask_elsewhere(
+        self, context: RequestContext, session: SaslSession, message: Elsewhere, reply: Exchange, *, again: bool
+    ) -> None:
+        """Tell the client what the server behind this one says."""
+
+        def judged(said: Judged) -> None:
+            outcome = session.judged(said, self._surface.loop.wall_ms())
+            if outcome is None:  # The client sent more meanwhile, out of its turn, and was refused.
+                reply(CLOSE)
+            else:
+                self._tell_outcome(context, session, outcome, reply, again=again)
+
+        if not reply.log_in_elsewhere(session.mechanism, message, judged):
+            reply(CLOSE)
 
     def _fetch_keys(self, context: RequestContext, session: SaslSession, request: Value, reply: Exchange) -> None:
         """Judge the message again by new keys. Without any the connection is closed, and the client tries again."""
@@ -190,6 +217,8 @@ class Sasl:
 
     def _exchange_of(self, session: SaslSession) -> Callable[[str], Mechanism]:
         def make(name: str) -> Mechanism:
+            if session.listener.elsewhere:
+                return PassedOn(name)
             if name == PLAIN:
                 return PlainServer(session.listener.plain_users)
             if name == OAUTHBEARER and self._tokens is not None:
@@ -215,9 +244,9 @@ class Sasl:
 
     def holds(self, session: SaslSession) -> bool:
         """Is the user that the client has shown to be still one? Users of a configuration file are while the process
-        runs."""
+        runs, and those of another server until it ends their sessions."""
         mechanism = SCRAM.get(session.mechanism)
-        if mechanism is None or session.user is None:
+        if mechanism is None or session.user is None or session.listener.elsewhere:
             return True
         known = self._credential(session.user, mechanism)
         return known is not None and known.since == session.since

@@ -1,4 +1,6 @@
-"""Authorisation by the ACLs of the image (`security.decision`): what `authorizer.class.name` switches on (ADR 53).
+"""Authorisation by ACLs (`security.decision`): what `authorizer.class.name` switches on (ADR 53).
+
+They are those of the cluster's image, or of the Kafka beside it, as it told them last (ADR 100).
 
 Mechanism: the index follows the image. When a request finds an image with other ACLs, what was added and removed is
 changed in the index before anything is decided. So a change is in force on every connection with the first request
@@ -12,10 +14,10 @@ the client is (`RequestContext.principal` says it).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.events import WOULD_BE_DENIED, Event, Tell, untold
 from muster_coordinator.security.acl import Acl
 from muster_coordinator.security.acl_index import AclIndex
@@ -32,14 +34,20 @@ class AuthorizerSettings:
     report_only: bool
 
 
+class Known(Protocol):
+    """Who knows ACLs: `controller.image.ClusterImage`, `upstream.acls.KnownAcls`."""
+
+    @property
+    def acls(self) -> frozenset[Acl]: ...
+
+
 class StandardAuthorizer:
     """An `Authorize`; see the module."""
 
     __slots__ = ("_acls", "_allow_if_no_acl", "_image", "_index", "_report_only", "_super_users", "_tell")
 
-    def __init__(
-        self, image: Callable[[], ClusterImage | None], settings: AuthorizerSettings, tell: Tell = untold
-    ) -> None:
+    def __init__(self, image: Callable[[], Known | None], settings: AuthorizerSettings, tell: Tell = untold) -> None:
+        """`image`: the latest; None: nobody knows yet."""
         self._image = image
         self._super_users = settings.super_users
         self._allow_if_no_acl = settings.allow_if_no_acl

@@ -19,6 +19,7 @@ from typing_extensions import override
 from muster_coordinator.errors import WireError, ends_process
 from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_TOPICS_DELETED, UPSTREAM_UNREACHED, Event, Tell
 from muster_coordinator.ports import Notice
+from muster_coordinator.runtime.upstream_acls import UpstreamAcls
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.setting_values import format_address
 from muster_coordinator.upstream import limits
@@ -56,10 +57,17 @@ class Upstream:
         tell: Tell,
         wall_ms: Callable[[], int],
         gone: Callable[[Mapping[str, int]], None],
+        for_clients: UpstreamDialler | None = None,
+        acls: UpstreamAcls | None = None,
     ) -> None:
-        """`gone` is told of deleted topics, and until when offsets that were committed are theirs."""
+        """`dialler` logs in as the replicas' user. `gone` is told of deleted topics, and until when offsets that were
+        committed are theirs. `for_clients`: how their connections are made, which log in themselves; None: as ours.
+        `acls`: is shown each broker that is looked at."""
         self._loop = loop
         self._dialler = dialler
+        self._for_clients = for_clients or dialler
+        self.passes_logins = for_clients is not None
+        self._acls = acls
         self._bootstrap = bootstrap
         self._notice = notice
         self._tell = tell
@@ -119,7 +127,7 @@ class Upstream:
         problem = OSError("none is known")
         for address in choice:
             try:
-                await self._dialler.connect(address, made)
+                await self._for_clients.connect(address, made)
                 return
             except (OSError, WireError) as error:
                 problem = error if isinstance(error, OSError) else ConnectionError(str(error))
@@ -184,11 +192,21 @@ class Upstream:
 
     async def _look_at(self, address: Address) -> str:
         """Returns why there was no answer; "": there was one."""
+        frames = _Frames(self._loop)
         try:
-            async with asyncio.timeout(limits.LOOK_TIMEOUT_MS / 1_000):
-                seen = await self._ask(address)
-        except (OSError, TimeoutError, WireError) as error:
-            return f"{format_address(*address)}: {str(error) or type(error).__name__}"
+            try:
+                async with asyncio.timeout(limits.LOOK_TIMEOUT_MS / 1_000):
+                    seen = await self._ask(address, frames)
+            except (OSError, TimeoutError, WireError) as error:
+                return f"{format_address(*address)}: {str(error) or type(error).__name__}"
+            self._note(address, seen)
+            if self._acls is not None:
+                await self._acls.look(frames.ask, seen.versions)
+            return ""
+        finally:
+            frames.close()
+
+    def _note(self, address: Address, seen: Seen) -> None:
         self._versions[address] = seen.versions
         if seen.remembered is not None:
             self._remembered = seen.remembered
@@ -197,7 +215,6 @@ class Upstream:
         if seen.deleted:
             self._tell(Event(UPSTREAM_TOPICS_DELETED, {"topics": sorted(seen.deleted)[: limits.TOPICS_TOLD_MAX]}))
             self._gone(seen.deleted)
-        return ""
 
     def _know(self, brokers: tuple[Broker, ...]) -> None:
         self._brokers = brokers
@@ -223,26 +240,22 @@ class Upstream:
             every = dict(said[0])
             for other in said[1:]:
                 every = common(every, other)
-            self._offered = advertised(every)
+            self._offered = advertised(every, passes_logins=self.passes_logins)
 
-    async def _ask(self, address: Address) -> Seen:
-        frames = _Frames(self._loop)
+    async def _ask(self, address: Address, frames: "_Frames") -> Seen:
         await self._dialler.connect(address, lambda: frames)
-        try:
-            versions = read_versions(await frames.ask(ask_versions(1)))
-            version = metadata_version(versions)
-            topics = self._loop.time() >= self._topics_due_s
-            frame = await frames.ask(ask_brokers(version, 2, topics=topics))
-            brokers = read_brokers(version, frame)
-            if not topics:
-                return Seen(versions, brokers, None, {})
-            few = len(frame) <= limits.FEW_TOPICS_BYTES_MAX
-            self._topics_due_s = self._loop.time() + (0 if few else limits.TOPICS_LOOK_MS / 1_000)
-            kept = len(frame) <= limits.TOPICS_BYTES_MAX
-            deleted = await self._deleted_by(frames, versions, Said(version, frame), address, len(brokers))
-            return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None, deleted)
-        finally:
-            frames.close()
+        versions = read_versions(await frames.ask(ask_versions(1)))
+        version = metadata_version(versions)
+        topics = self._loop.time() >= self._topics_due_s
+        frame = await frames.ask(ask_brokers(version, 2, topics=topics))
+        brokers = read_brokers(version, frame)
+        if not topics:
+            return Seen(versions, brokers, None, {})
+        few = len(frame) <= limits.FEW_TOPICS_BYTES_MAX
+        self._topics_due_s = self._loop.time() + (0 if few else limits.TOPICS_LOOK_MS / 1_000)
+        kept = len(frame) <= limits.TOPICS_BYTES_MAX
+        deleted = await self._deleted_by(frames, versions, Said(version, frame), address, len(brokers))
+        return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None, deleted)
 
     async def _deleted_by(
         self, frames: "_Frames", versions: Mapping[int, Offered], said: Said, by: Address, brokers: int

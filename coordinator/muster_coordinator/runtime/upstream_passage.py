@@ -7,7 +7,9 @@ so each is the oldest exchange's. An answer is received into a buffer of its own
 the client is not read; while the client takes no more, the broker is not. If either side ends, so does the other: the
 client sees what it would see of a broker, and does what it does then. At an address that stands for no broker, where a
 client's coordinator may be, the end of the broker is not the client's: brokers and topics are told as they were last
-(`upstream.remembered`), and only what nobody else can answer ends the connection. What this does not do: open what is
+(`upstream.remembered`), and only what nobody else can answer ends the connection. Where clients log in at the broker
+themselves (ADR 100), theirs is the connection's first exchange there; one whose connection there has ended is its
+group's still, and has to come again with the next request that is the broker's. What this does not do: open what is
 passed on (but for addresses: `upstream.brokers`), or try again.
 """
 
@@ -22,8 +24,9 @@ from typing_extensions import override
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
+from muster_coordinator.security.outcome import Elsewhere, Judged
 from muster_coordinator.upstream import limits
-from muster_coordinator.upstream.apis import FORWARDED, READDRESSED, is_offered
+from muster_coordinator.upstream.apis import FORWARDED, READDRESSED, USERS, is_offered
 from muster_coordinator.upstream.brokers import (
     Broker,
     asks_for_transactions,
@@ -31,6 +34,7 @@ from muster_coordinator.upstream.brokers import (
     readdressed,
     wants_answer,
 )
+from muster_coordinator.upstream.passed_login import PassedLogin
 from muster_coordinator.upstream.remembered import Ours, Question, Remembered, Said
 from muster_coordinator.upstream.view import Addresses
 from muster_coordinator.wire.connection_state import State
@@ -68,6 +72,8 @@ class Brokers(Protocol):
 
     receiving_bytes: int
     """Of all answers that are being received."""
+    passes_logins: bool
+    """Do clients log in there themselves?"""
 
     @property
     def away(self) -> bool:
@@ -91,7 +97,8 @@ class _Asked(NamedTuple):
 
     question: Question
     """Its bytes are kept only where it may be answered without the upstream."""
-    exchange: Exchange
+    exchange: Exchange | None
+    """None: it is a part of the client's login."""
 
 
 class UpstreamPassage:
@@ -123,6 +130,9 @@ class UpstreamPassage:
         self._answer: bytearray | None = None
         self._filled = 0
         self._closed = False
+        self._login = PassedLogin()
+        self._judged: Callable[[Judged], None] | None = None
+        """Who is to hear what the broker says of the login that is under way."""
 
     # -- wire.passage.Passage
 
@@ -135,23 +145,43 @@ class UpstreamPassage:
             raise WireError(f"API {api} version {version} is not served beside an upstream")
         if api in FORWARDED or api in READDRESSED:
             return True
+        if api in USERS:
+            return self._brokers.passes_logins
         return api == Api.FIND_COORDINATOR and asks_for_transactions(version, request.data, request.body, request.stop)
 
     def send(self, api: int, version: int, request: Forwarded, exchange: Exchange) -> None:
         data = request.data[request.start : request.stop]
         if self._tells_at_once(api, version, data, request, exchange):
             return
-        if self._transport is not None:
-            self._transport.write(data)
-        else:
-            self._unsent.append(data)
-            self._unsent_bytes += len(data)
-            if self._dialling is None:
-                self._dialling = self._loop.create_task(self._dial())
+        if self._brokers.passes_logins and self._transport is None:
+            self._client.end("its login at the upstream has ended with the connection there")
+            return
+        self._write(data)
         if api == Api.PRODUCE and not wants_answer(version, Frame(request.data, request.stop), request.body):
             exchange.passed_back(NO_ANSWER)
             return
-        self._asked.append(_Asked(self._question(api, version, data, request), exchange))
+        self._ask(_Asked(self._question(api, version, data, request), exchange))
+
+    def log_in(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> None:
+        self._judged = judged
+        self._log_in(self._login.begin(mechanism, message))
+
+    def _log_in(self, request: bytes) -> None:
+        self._write(request)
+        self._ask(_Asked(Question(Api.SASL_AUTHENTICATE, 0, PassedLogin.CORRELATION, b"", 0), None))
+
+    def _write(self, data: bytes) -> None:
+        """To the broker, which is connected to now if it is not."""
+        if self._transport is not None:
+            self._transport.write(data)
+            return
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._dialling is None:
+            self._dialling = self._loop.create_task(self._dial())
+
+    def _ask(self, asked: _Asked) -> None:
+        self._asked.append(asked)
         if self._node is None and self._patience is None:
             self._patience = self._loop.call_later(limits.ANSWER_ANY_MS_MAX / 1_000, self._impatient)
 
@@ -196,6 +226,7 @@ class UpstreamPassage:
 
     def close(self) -> None:
         self._closed = True
+        self._judged = None
         self._forget_answer()
         self._asked.clear()
         self._unsent.clear()
@@ -256,7 +287,7 @@ class UpstreamPassage:
     def _receive(self, data: bytes) -> None:
         """Take bytes of answers, in any pieces."""
         pos = 0
-        while pos < len(data) and not self._closed:
+        while pos < len(data) and not self._closed and self._half is not None:
             answer = self._answer
             if answer is None:
                 pos = self._begin(data, pos)
@@ -279,7 +310,8 @@ class UpstreamPassage:
         size: int = _SIZE.unpack_from(head)[0]
         if not self._asked:
             raise WireError("an answer to nothing")
-        if not _HEADER_BYTES - _SIZE.size <= size <= limits.ANSWER_BYTES_MAX:
+        most = limits.LOGIN_ANSWER_BYTES_MAX if self._asked[0].exchange is None else limits.ANSWER_BYTES_MAX
+        if not _HEADER_BYTES - _SIZE.size <= size <= most:
             raise WireError(f"an answer of {size} bytes")
         if self._brokers.receiving_bytes + size > limits.ANSWERS_BYTES_MAX:
             raise WireError("the answers of all clients take too much memory for another of this size")
@@ -305,6 +337,9 @@ class UpstreamPassage:
         correlation: int = _CORRELATION.unpack_from(frame, _SIZE.size)[0]
         if correlation != question.correlation:
             raise WireError(f"an answer to {correlation}, where {question.correlation} was asked")
+        if exchange is None:
+            self._login_answered(bytes(frame))
+            return
         if api in READDRESSED:
             data = bytes(frame)
             told = readdressed(api, version, data, self._address, self._ours.replicas())
@@ -313,6 +348,18 @@ class UpstreamPassage:
         elif api == Api.FIND_COORDINATOR:
             frame = coordinators_readdressed(version, bytes(frame), self._address)
         exchange.passed_back(frame)
+
+    def _login_answered(self, frame: bytes) -> None:
+        step = self._login.receive(frame)
+        if isinstance(step, bytes):
+            self._log_in(step)
+            return
+        judged, self._judged = self._judged, None
+        if step.refused:
+            # The broker closes its connection now, which is not to end the client's before that has heard why.
+            self._give_up()
+        if judged is not None:
+            judged(step)
 
     def _address(self, node: int) -> tuple[str, int] | None:
         found = self._ours.address(node)
@@ -330,9 +377,24 @@ class UpstreamPassage:
 
     def _end(self, why: str) -> None:
         """Of this side. The client's follows, which closes this, unless it can be told something else."""
-        transport, self._transport, self._half = self._transport, None, None
         if self._closed:
+            self._transport = self._half = None
             return
+        self._give_up()
+        try:
+            told = self._node is None and self._tell_without_it()
+        except WireError as error:
+            # What was asked is read here for the first time, and this is a callback of the loop: an error that leaves
+            # it ends the process.
+            told, why = False, f"{why}, and what was asked cannot be answered here: {error}"
+        if told:
+            self._client.wake()
+        else:
+            self._client.end(why)
+
+    def _give_up(self) -> None:
+        """The connection to the broker, or the try to make one. What was asked stays."""
+        transport, self._transport, self._half = self._transport, None, None
         if transport is not None:
             transport.abort()
         if self._dialling is not None:
@@ -346,16 +408,6 @@ class UpstreamPassage:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        try:
-            told = self._node is None and self._tell_without_it()
-        except WireError as error:
-            # What was asked is read here for the first time, and this is a callback of the loop: an error that leaves
-            # it ends the process.
-            told, why = False, f"{why}, and what was asked cannot be answered here: {error}"
-        if told:
-            self._client.wake()
-        else:
-            self._client.end(why)
 
     def _tell_without_it(self) -> bool:
         """Answer what has not been answered by what the upstream said last. False: nobody but it can answer. Raises
@@ -366,6 +418,8 @@ class UpstreamPassage:
         asked, self._asked = self._asked, deque()
         ours = Ours(self._ours.address, self._ours.replicas())
         for question, exchange in asked:
+            if exchange is None:
+                return False
             told = None if remembered is None else remembered.told(question, ours)
             if told is None:
                 return False

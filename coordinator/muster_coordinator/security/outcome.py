@@ -1,6 +1,6 @@
 """What a message of a SASL mechanism leads to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +45,25 @@ class KeyMissing:
     key_id: str
 
 
-Outcome = Challenge | Accepted | Refused | KeyMissing
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another server judges the message (`security.passed_on`)."""
+
+    message: bytes = field(repr=False)
+    begins: bool
+    """Is it the first one of an exchange?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What that server has said to it."""
+
+    message: bytes
+    """For the client."""
+    refused: str = ""
+    """Why it is over, for the client; "": it is not, or the client has shown who it is."""
+    lifetime_ms: int = 0
+    """How long what the client has shown is good for; 0: for good."""
+
+
+Outcome = Challenge | Accepted | Refused | KeyMissing | Elsewhere

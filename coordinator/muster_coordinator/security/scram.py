@@ -158,6 +158,42 @@ _FINAL = re.compile(
 )
 
 
+class First(NamedTuple):
+    """The client's first message."""
+
+    user: str
+    gs2: str
+    bare: str
+    nonce: str
+
+
+def read_first(message: bytes) -> First | Refused:
+    """As Kafka reads it, but for delegation tokens, which are an extension."""
+    text = _read(message)
+    if isinstance(text, Refused):
+        return text
+    match = _FIRST.fullmatch(text)
+    if match is None:
+        return Refused("a malformed first message")
+    user = _unescaped(match["user"])
+    if match["authzid"] is not None and _unescaped(match["authzid"]) != user:
+        return Refused("the authorization id is not the user", user)
+    if match["extensions"]:
+        return Refused("an extension that is not known", user)  # Kafka's delegation tokens among them
+    if user_name_error(user) is not None:
+        return Refused("a name that no user can have")
+    return First(user, match["gs2"], match["bare"], match["nonce"])
+
+
+def _read(message: bytes) -> str | Refused:
+    if len(message) > SCRAM_MESSAGE_BYTES_MAX:
+        return Refused(f"a message of {len(message)} bytes")
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        return Refused("a message that is not UTF-8")
+
+
 class _Expects(Enum):
     FIRST = "client-first-message"
     FINAL = "client-final-message"
@@ -194,34 +230,23 @@ class ScramServer:
     def step(self, message: bytes) -> Outcome:
         """The server's answer to the client's next message."""
         expects, self._expects = self._expects, _Expects.NOTHING
-        try:
-            if len(message) > SCRAM_MESSAGE_BYTES_MAX:
-                return Refused(f"a message of {len(message)} bytes")
-            text = message.decode()
-        except UnicodeDecodeError:
-            return Refused("a message that is not UTF-8")
         if expects is _Expects.FIRST:
-            return self._begin(text)
+            return self._begin(message)
         if expects is _Expects.FINAL:
-            return self._prove(text)
+            text = _read(message)
+            return text if isinstance(text, Refused) else self._prove(text)
         return Refused("a message after the last one")
 
-    def _begin(self, text: str) -> Outcome:
-        match = _FIRST.fullmatch(text)
-        if match is None:
-            return Refused("a malformed first message")
-        user = _unescaped(match["user"])
-        if match["authzid"] is not None and _unescaped(match["authzid"]) != user:
-            return Refused("the authorization id is not the user", user)
-        if match["extensions"]:
-            return Refused("an extension that is not known", user)  # Kafka's delegation tokens among them
-        if user_name_error(user) is not None:
-            return Refused("a name that no user can have")
+    def _begin(self, message: bytes) -> Outcome:
+        first = read_first(message)
+        if isinstance(first, Refused):
+            return first
+        user = first.user
         found = self._lookup(user)
         self._known = found is not None
         self._credential = found or dummy_credential(self.mechanism, user, self._secret, self._shapes)
-        self._user, self._gs2, self._bare = user, match["gs2"], match["bare"]
-        self._nonce = match["nonce"] + self._nonce
+        self._user, self._gs2, self._bare = user, first.gs2, first.bare
+        self._nonce = first.nonce + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()
         self._first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         self._expects = _Expects.FINAL

@@ -5,16 +5,16 @@
 Problem: what is a right message depends on what came before it. Mechanism: `handshake` chooses one of the listener's
 mechanisms, `step` gives each message to it. A client that is authenticated may do so again, with the mechanism and as
 the user that it has, once a second at most. Nothing follows a failure: the connection is closed. What this does not do:
-close it, wait, or hold the clock (`api.sasl`, `wire.connection`).
+close it, wait, ask the server that judges instead, or hold the clock (`api.sasl`, `wire.connection`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from muster_coordinator.security.limits import SESSION_REQUESTS_PAUSE_MS
-from muster_coordinator.security.outcome import Accepted, Challenge, KeyMissing, Outcome, Refused
+from muster_coordinator.security.outcome import Accepted, Challenge, Elsewhere, Judged, KeyMissing, Outcome, Refused
 
 PLAIN = "PLAIN"
 SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -31,6 +31,13 @@ class Mechanism(Protocol):
     def step(self, message: bytes) -> Outcome: ...
 
 
+@runtime_checkable
+class Asking(Mechanism, Protocol):
+    """A `Mechanism` that another server judges."""
+
+    def judged(self, said: Judged, wall_ms: int) -> Outcome: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSasl:
     """What a listener offers."""
@@ -40,6 +47,8 @@ class ListenerSasl:
     """How long a session of each mechanism lasts at most; 0: for good."""
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name -> password."""
+    elsewhere: bool = False
+    """Does the server behind this one judge its clients (`security.passed_on`)?"""
 
 
 class _State(Enum):
@@ -99,8 +108,17 @@ class SaslSession:
         if self._state is not _State.EXCHANGING or exchange is None:
             self._state = _State.ENDED
             return None
-        outcome = exchange.step(message)
-        if isinstance(outcome, Challenge | KeyMissing):
+        return self._after(exchange.step(message))
+
+    def judged(self, said: Judged, wall_ms: int) -> Outcome | None:
+        """What the other server says to the message that was `Elsewhere`. None: nothing is with it any more."""
+        exchange = self._exchange
+        if self._state is not _State.EXCHANGING or not isinstance(exchange, Asking):
+            return None
+        return self._after(exchange.judged(said, wall_ms))
+
+    def _after(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Challenge | KeyMissing | Elsewhere):
             return outcome
         self._exchange, self._state = None, _State.ENDED
         if isinstance(outcome, Accepted):

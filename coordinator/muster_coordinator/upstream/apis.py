@@ -9,6 +9,7 @@ and a version that tells addresses where we do not look is not offered.
 | FORWARDED | the frame goes to the broker as it is, and the answer comes back as it is |
 | READDRESSED | the same, and addresses in the answer become ours (`upstream.brokers`) |
 | OURS | the coordinator answers |
+| USERS | the coordinator answers, or they are forwarded where clients log in at the broker themselves (ADR 100) |
 | REFUSED | transactions with a group's offsets: those are in another log, so the two cannot be decided together |
 
 What this does not do: know what the upstream itself speaks (`versions_of`).
@@ -103,16 +104,15 @@ OURS = _highest(
     Api.SASL_HANDSHAKE,
     Api.SASL_AUTHENTICATE,
     Api.API_VERSIONS,
-    # Who may log in here is known here.
-    Api.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    Api.ALTER_USER_SCRAM_CREDENTIALS,
 )
 """FIND_COORDINATOR is ours for groups; for transactions it is as one of READDRESSED."""
+USERS = _highest(Api.DESCRIBE_USER_SCRAM_CREDENTIALS, Api.ALTER_USER_SCRAM_CREDENTIALS)
+"""Who may log in is known to whoever judges it."""
 REFUSED = _highest(Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 """Offered, so that a client asks and is told."""
 
 
-_OFFERED: Mapping[int, int] = MappingProxyType({**FORWARDED, **READDRESSED, **OURS, **REFUSED})
+_OFFERED: Mapping[int, int] = MappingProxyType({**FORWARDED, **READDRESSED, **OURS, **USERS, **REFUSED})
 
 
 def is_offered(api: int, version: int) -> bool:
@@ -121,12 +121,15 @@ def is_offered(api: int, version: int) -> bool:
     return version <= _OFFERED[api]
 
 
-def advertised(upstream: Mapping[int, Offered]) -> tuple[Mapping[str, int], ...]:
-    """The rows of our ApiVersions answer, of what the upstream's brokers all speak."""
+def advertised(upstream: Mapping[int, Offered], *, passes_logins: bool = False) -> tuple[Mapping[str, int], ...]:
+    """The rows of our ApiVersions answer, of what the upstream's brokers all speak. `passes_logins`: do clients log in
+    there?"""
     rows: dict[int, Offered] = {}
-    for api, high in {**OURS, **REFUSED}.items():
+    ours, theirs_as_well = {**OURS, **REFUSED}, {**FORWARDED, **READDRESSED}
+    (theirs_as_well if passes_logins else ours).update(USERS)
+    for api, high in ours.items():
         rows[api] = Offered(VERSIONS[api].advertised_min, high)
-    for api, high in {**FORWARDED, **READDRESSED}.items():
+    for api, high in theirs_as_well.items():
         theirs = upstream.get(api)
         if theirs is None:
             continue

@@ -30,6 +30,8 @@ TOPICS_BYTES_MAX = 2 * MIB
 """A list of all topics that is kept: some 55,000 partitions. Reading it when it is needed holds the loop for 0.3 s."""
 TOLD_BYTES_MAX = MIB
 """Answers about topics that clients got since."""
+ACLS_CORRELATION = 4
+"""Of the request for ACLs, on the connection of a look."""
 LOOK_AGAIN_MS = 500
 """After a look that found nobody."""
 LOOK_TIMEOUT_MS = 5_000

@@ -488,7 +488,8 @@ class Connection:
     def answered(self) -> None:
         """An exchange has its answer: move answers from the head of the line to the output, up to the first missing."""
         line = self._line
-        if line[0].frame is None:
+        if line[0].frame is None or self.state is State.FAILED:
+            # Once it has failed nothing more is written: the client would take an answer for the one before it.
             return
         while line and line[0].frame is not None:
             exchange = line.popleft()

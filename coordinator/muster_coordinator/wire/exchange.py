@@ -13,6 +13,7 @@ from typing import Protocol
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import ends_process
+from muster_coordinator.security.outcome import Elsewhere, Judged
 from muster_coordinator.security.session import SaslSession
 from muster_coordinator.wire.bare_messages import BARE_MESSAGES
 from muster_coordinator.wire.connection_state import State
@@ -79,6 +80,13 @@ class Work:
         return self._spent_ns + (0 if self._began_ns is None else now_ns - self._began_ns)
 
 
+class LoginServer(Protocol):
+    """A server that judges this one's clients: the part of `wire.passage.Passage` that is about it."""
+
+    def log_in(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> None:
+        """See `wire.passage.Passage.log_in`."""
+
+
 class Line(Protocol):
     """What an exchange needs of its connection (`wire.connection.Connection`)."""
 
@@ -90,6 +98,10 @@ class Line(Protocol):
     """Do bare messages come instead of requests?"""
     patient: int
     """Number of exchanges in the line with an `on_followed` call."""
+
+    @property
+    def passage(self) -> LoginServer | None:
+        """Where requests go that are not for this replica; None: all are."""
 
     def authenticated(self, principal: str, session_ends_ms: int | None) -> None:
         """The client has shown who it is; None: for good."""
@@ -144,6 +156,14 @@ class Exchange:
     def sasl(self) -> SaslSession | None:
         """How the connection authenticates; None: its listener asks nobody."""
         return self._connection.sasl
+
+    def log_in_elsewhere(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> bool:
+        """See `wire.passage.Passage.log_in`. False: the connection has ended, or no server is behind this one."""
+        passage = self._connection.passage
+        if passage is None or self._connection.state is State.CLOSED:
+            return False
+        passage.log_in(mechanism, message, judged)
+        return True
 
     def authenticated(self, principal: str, session_ends_ms: int | None) -> None:
         """The client is this user for the requests that are read from now on."""

@@ -6,8 +6,10 @@ goes there. If so the request's exchange has its place in the line as any other,
 What this does not do: sockets (`runtime.upstream_passage`), or know which requests those are (`upstream.apis`).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from muster_coordinator.security.outcome import Elsewhere, Judged
 from muster_coordinator.wire.exchange import Exchange
 
 
@@ -33,6 +35,9 @@ class Passage(Protocol):
 
     def send(self, api: int, version: int, request: Forwarded, exchange: Exchange) -> None:
         """Pass it on. The exchange gets the frame that comes back, or its connection ends."""
+
+    def log_in(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> None:
+        """The client shows that server who it is. `judged` is called once, unless the connection ends before."""
 
     def drained(self) -> None:
         """The client has taken answers."""

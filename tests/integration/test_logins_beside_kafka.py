@@ -1,0 +1,279 @@
+"""Clients whose own login is passed on to a real Kafka: its users, its ACLs and its sessions, and our groups (ADR 100).
+
+One broker of Kafka that judges by StandardAuthorizer and ends a session after some seconds; three replicas of ours,
+which know no user and no password but their own. Members of four clients log in by PLAIN and by SCRAM.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from muster_coordinator.settings import STANDARD_AUTHORIZER
+
+from tests.certificates import Authority
+from tests.clients.member import Member
+from tests.cluster import MusterCluster, wait_until
+from tests.integration.connections import processes_connected_to
+from tests.integration.test_sasl_clients import CLIENTS
+from tests.kafka_broker import KafkaBroker
+
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400)]
+
+PATIENCE_S = 90.0
+PARTITIONS = 4
+SESSION_MS = 4_000
+MECHANISMS = ("PLAIN", "SCRAM-SHA-512")
+ADMIN = "admin"
+BOB = "bob"
+"""Has no right at all."""
+USERS = (ADMIN, BOB, *CLIENTS)
+
+
+def canary(user: str) -> str:
+    return f"canary-{user}"
+
+
+class World(NamedTuple):
+    kafka: KafkaBroker
+    cluster: MusterCluster
+    ca: Path
+
+    def login(self, user: str, mechanism: str = "SCRAM-SHA-512", password: str = "") -> dict[str, Any]:
+        """At ours, for clients of librdkafka."""
+        return {
+            "bootstrap.servers": self.cluster.bootstrap, "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.ca), "sasl.mechanism": mechanism, "sasl.username": user,
+            "sasl.password": password or canary(user), "error_cb": lambda _: None, "log_level": 0,
+        }  # fmt: skip
+
+    def known(self) -> bool:
+        try:
+            return bool(AdminClient(self.login(ADMIN)).list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+    def create(self, topic: str, *readers: str) -> None:
+        """By the administrator, through ours: the topic, who may read and write it, and groups that begin with its
+        name."""
+        admin = AdminClient(self.login(ADMIN))
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(PATIENCE_S)
+        for user in readers:
+            self.allow(user, ResourceType.TOPIC, topic, AclOperation.READ)
+            self.allow(user, ResourceType.TOPIC, topic, AclOperation.WRITE)
+            self.allow(user, ResourceType.GROUP, topic, AclOperation.READ)
+
+    def allow(self, user: str, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+        """The prefix `name`, by the administrator through ours."""
+        acl = AclBinding(
+            kind, name, ResourcePatternType.PREFIXED, f"User:{user}", "*", operation, AclPermissionType.ALLOW
+        )
+        admin = AdminClient(self.login(ADMIN))
+        for future in admin.create_acls([acl]).values():
+            future.result(PATIENCE_S)
+        return acl
+
+    def fill(self, topic: str, count: int, who: dict[str, Any]) -> None:
+        failed: list[object] = []
+        producer = Producer(who)
+        for number in range(count):
+            producer.produce(
+                topic,
+                str(number),
+                partition=number % PARTITIONS,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+        assert (producer.flush(PATIENCE_S), failed) == (0, [])
+
+
+def again(world: World, mechanism: str, replicas: list[int]) -> float:
+    """How often clients authenticated again with these replicas."""
+    found = 0.0
+    for replica in replicas:
+        for line in world.cluster.metrics(replica).splitlines():
+            if "muster_authentications_total{" in line and "successful again" in line and f'"{mechanism}"' in line:
+                found += float(line.rsplit(" ", 1)[1])
+    return found
+
+
+def made_users(broker: KafkaBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = [UserScramCredentialUpsertion(user, info, password=canary(user).encode()) for user in (*USERS, "muster")]
+    for future in admin.alter_user_scram_credentials(wanted).values():
+        future.result(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("logins-beside")
+    authority, secret = Authority(), folder / "secret"
+    crt, key = authority.issue("server", ("127.0.0.1", "localhost")).write(secret)
+    keystore, ca = folder / "kafka.pem", folder / "ca.pem"
+    keystore.write_text(key.read_text() + crt.read_text())
+    ca.write_text(authority.pem)
+    plain = " ".join(f'user_{user}="{canary(user)}"' for user in USERS)
+    closed = {
+        "listener.name.closed.ssl.keystore.type": "PEM",
+        "listener.name.closed.ssl.keystore.location": str(keystore),
+        "listener.name.closed.sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "listener.name.closed.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {plain};",
+        "listener.name.closed.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "connections.max.reauth.ms": str(SESSION_MS),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": f"User:ANONYMOUS;User:muster;User:{ADMIN}",
+    }
+    with KafkaBroker(folder / "kafka", closed, {"CLOSED": "SASL_SSL"}) as kafka:
+        made_users(kafka)
+        settings = {
+            "topics.mode": "kafka",
+            "upstream.bootstrap.servers": f"localhost:{kafka.ports['CLOSED']}",
+            "upstream.security.protocol": "SASL_SSL",
+            "upstream.ssl.truststore.location": str(ca),
+            "upstream.sasl.mechanism": "SCRAM-SHA-512",
+            "upstream.sasl.jaas.config": f'{SCRAM_MODULE} required username="muster" password="{canary("muster")}";',
+            "upstream.sasl.passthrough.enable": "true",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": f"User:{ADMIN}",
+            "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "ssl.keystore.certificate.chain": str(crt),
+            "ssl.keystore.key": str(key),
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        with MusterCluster(folder / "muster", partitions=8, settings=settings) as cluster:
+            made = World(kafka, cluster, ca)
+            wait_until("the administrator is let in", made.known, PATIENCE_S)
+            yield made
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_each_client_is_its_own_user_there_and_its_group_is_here(world: World, mechanism: str) -> None:
+    topic = f"orders-{mechanism.lower()}"
+    world.create(topic, *CLIENTS)
+    members: dict[str, Member] = {}
+    try:
+        for client in CLIENTS:
+            who = {"mechanism": mechanism, "user": client, "password": canary(client)}
+            members[client] = Member(
+                client, bootstrap=world.cluster.bootstrap, group=f"{topic}-{client}", topics=[topic], sasl=who,
+                ca=str(world.ca), session_ms=30_000,
+            )  # fmt: skip
+        for one in members.values():
+            one.wait_owns(PARTITIONS, PATIENCE_S)
+        world.fill(topic, 40, world.login("librdkafka", mechanism))
+        for one in members.values():
+            one.wait("forty records", lambda m: len({r[:3] for r in m.records}) == 40, PATIENCE_S)
+        others = list(world.cluster.alive())[1:]
+        before = again(world, mechanism, others)
+        world.cluster.kill(0)
+        try:
+            world.fill(topic, 40, world.login("librdkafka", mechanism))
+            for one in members.values():
+                one.wait("the next forty", lambda m: len({r[:3] for r in m.records}) == 80, PATIENCE_S)
+                wait_until(
+                    f"a commit of {one.client}", lambda o=one: o.commit()["e"] == "committed", PATIENCE_S, every=0.5
+                )
+            wait_until(
+                "sessions have ended and gone on", lambda: again(world, mechanism, others) >= before + 4, PATIENCE_S
+            )
+        finally:
+            world.cluster.start_replica(0)
+        replicas = {world.cluster.pid(replica) for replica in range(world.cluster.replicas)}
+        found = processes_connected_to(world.kafka.ports["CLOSED"]) - {os.getpid(), world.kafka.pid}
+        assert found <= replicas
+    finally:
+        for one in members.values():
+            one.dispose()
+    plain = AdminClient({"bootstrap.servers": world.kafka.bootstrap, "log_level": 0})
+    assert plain.list_consumer_groups().result(PATIENCE_S).valid == []
+
+
+def test_who_has_no_right_there_has_none_and_the_administrator_may_all(world: World) -> None:
+    world.create("secret")
+    who = {**world.login(BOB), "group.id": "bobs", "auto.offset.reset": "earliest"}
+    consumer = Consumer(who)
+    consumer.assign([TopicPartition("secret", 0)])
+    try:
+
+        def refused() -> bool:
+            message = consumer.poll(1)
+            error = message.error() if message is not None else None
+            return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+        wait_until("Kafka refuses him", refused, PATIENCE_S, every=0)
+    finally:
+        consumer.close()
+    assert "secret" not in AdminClient(world.login(BOB)).list_topics(timeout=20).topics
+    assert "secret" in AdminClient(world.login(ADMIN)).list_topics(timeout=20).topics
+
+
+def test_who_may_use_a_group_here_is_said_by_kafkas_acls(world: World) -> None:
+    topic = "shared"
+    world.create(topic)
+    world.allow(BOB, ResourceType.TOPIC, topic, AclOperation.READ)
+    may_read = world.allow(BOB, ResourceType.GROUP, topic, AclOperation.READ)
+    told: list[KafkaError] = []
+
+    def commits(group: str) -> int:
+        """The code of a commit of his for this group; 0: it was taken."""
+        one = Consumer({**world.login(BOB), "group.id": group, "enable.auto.commit": False, "error_cb": told.append})
+        try:
+            one.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        except KafkaException as error:
+            return int(error.args[0].code())
+        finally:
+            one.close()
+        return 0
+
+    denied = KafkaError.GROUP_AUTHORIZATION_FAILED
+    wait_until("he may", lambda: commits("shared-1") == 0, PATIENCE_S, every=0.5)
+    assert commits("of-others") == denied
+    kinds = (may_read.restype, may_read.name, may_read.resource_pattern_type, may_read.principal, may_read.host)
+    wanted = AclBindingFilter(*kinds, may_read.operation, may_read.permission_type)
+    admin = AdminClient(world.login(ADMIN))
+    (deleted,) = admin.delete_acls([wanted]).values()
+    assert len(deleted.result(PATIENCE_S)) == 1
+    wait_until("he may not any more", lambda: commits("shared-1") == denied, PATIENCE_S, every=0.5)
+    found = AdminClient(world.login(ADMIN)).list_consumer_groups().result(PATIENCE_S).valid
+    assert "shared-1" in {one.group_id for one in found}
+    assert AdminClient(world.login(BOB)).list_consumer_groups().result(PATIENCE_S).valid == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_is_refused_by_kafka(world: World, mechanism: str) -> None:
+    told: list[KafkaError] = []
+    producer = Producer({**world.login(BOB, mechanism, "canary-wrong"), "error_cb": told.append})
+
+    def refused() -> bool:
+        producer.poll(0.2)
+        return any(error.code() == KafkaError._AUTHENTICATION for error in told)
+
+    wait_until("he is refused", refused, PATIENCE_S, every=0)
+    assert any("nvalid" in error.str() for error in told if error.code() == KafkaError._AUTHENTICATION), told
+
+
+def test_a_user_that_is_made_through_ours_is_kafkas(world: World) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    admin = AdminClient(world.login(ADMIN))
+    wanted = UserScramCredentialUpsertion("new", info, password=canary("new").encode())
+    admin.alter_user_scram_credentials([wanted])["new"].result(PATIENCE_S)
+    assert AdminClient(world.login("new")).list_topics(timeout=20).brokers
+    there = AdminClient({"bootstrap.servers": world.kafka.bootstrap, "log_level": 0})
+    assert "new" in there.describe_user_scram_credentials().result(PATIENCE_S)
