@@ -153,6 +153,12 @@ class RedisKeys:
     redis_connections_max: int = setting(
         "redis.connections.max", integer(2, 1_000), "16", "Connections of this replica to Redis, at most."
     )
+    redis_protocol: int = setting(
+        "redis.protocol",
+        integer(2, 3),
+        "2",
+        "Which RESP is spoken: 2, which every server and proxy knows, or 3 (HELLO 3). Nothing else depends on it.",
+    )
     redis_timeout_ms: int = setting(
         "redis.timeout.ms", integer(10, 60_000), "5000", "How long one call of Redis may take, and one connection."
     )

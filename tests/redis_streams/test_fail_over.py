@@ -64,11 +64,12 @@ def in_thread(call: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return lambda: asyncio.get_running_loop().run_in_executor(None, call)
 
 
-def test_calls_and_news_are_of_the_server_that_sentinels_name(world: Sentinels) -> None:
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_calls_and_news_are_of_the_server_that_sentinels_name(world: Sentinels, protocol: int) -> None:
     world.wait_whole()
 
     async def asked() -> None:
-        async with using(0, **told(world)) as used:
+        async with using(0, **told(world, protocol=protocol)) as used:
             assert await used.judged() == ""
             assert not isinstance(await used.append(durable=True), Failure)
             heard = asyncio.Event()

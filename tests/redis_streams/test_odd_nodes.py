@@ -162,7 +162,17 @@ def test_a_node_of_a_cluster_that_was_configured_as_a_server_says_what_is_missin
 
 
 @pytest.mark.parametrize(
-    "said", [b"-MOVED nonsense\r\n", b"-MOVED 7 127.0.0.1:7000\r\n", b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*1\r\n$1\r\nx\r\n"]
+    "said",
+    [
+        b"-MOVED nonsense\r\n",
+        b"-MOVED 7 127.0.0.1:7000\r\n",
+        b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*1\r\n$1\r\nx\r\n",
+        b":5\r\n",
+        b"*1\r\n:5\r\n",
+        b"*1\r\n*2\r\n:5\r\n*0\r\n",
+        b"*1\r\n*2\r\n$1\r\ns\r\n*0\r\n",
+        b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*1\r\n:5\r\n",
+    ],
 )
 def test_news_that_is_none_is_a_server_that_cannot_be_asked(said: bytes) -> None:
     """Whoever listens is told, and finds out by reading."""
@@ -181,15 +191,88 @@ def test_news_that_is_none_is_a_server_that_cannot_be_asked(said: bytes) -> None
     asyncio.run(asked())
 
 
-def test_a_server_whose_words_about_itself_are_none_is_not_written_to() -> None:
+@pytest.mark.parametrize(
+    "said", [b":5\r\n", b"+OK\r\n", b"*0\r\n", b"*1\r\n$2\r\nOK\r\n", b"*2\r\n:1\r\n:2\r\n", b"$-1\r\n"]
+)
+def test_what_is_no_answer_of_a_script_leaves_unknown_what_it_did(said: bytes) -> None:
     async def asked() -> None:
-        answers = {b"INFO": bulk(b"redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:x\r\n")}
+        answers = {b"EVALSHA": said}
+        async with listening(node(answers)) as port, using(port) as used:
+            assert await used.judged() == ""
+            answer = await used.append(durable=True)
+            assert isinstance(answer, Failure)
+            assert answer.trouble is Trouble.UNKNOWN
+            answers[b"EVALSHA"] = DONE
+            assert not isinstance(await used.append(), Failure)
+
+    asyncio.run(asked())
+
+
+GREETINGS = [
+    b":5\r\n",
+    b"+OK\r\n",
+    b"*0\r\n",
+    b"*1\r\n:5\r\n",
+    b"$-1\r\n",
+    b"%1\r\n+proto\r\n:2\r\n",
+    b"-ERR no\r\n",
+    b"?\r\n",
+]
+
+
+@pytest.mark.parametrize("said", GREETINGS)
+@pytest.mark.parametrize("command", [b"HELLO", b"CLIENT SETNAME", b"AUTH", b"SELECT"])
+def test_a_greeting_that_is_answered_by_anything_costs_the_connection(said: bytes, command: bytes) -> None:
+    async def asked() -> None:
+        answers = {command: said, b"INFO": b":5\r\n"}
+        login = {"username": "muster", "password": "canary"} if command in (b"HELLO", b"AUTH") else {}
+        more = {"protocol": 3 if command == b"HELLO" else 2, "timeout_ms": 1_000, **login}
+        async with listening(node(answers)) as port, using(port, **more) as used:
+            answer = await used.append()
+            assert isinstance(answer, Failure) or command == b"SELECT"
+            async with asyncio.timeout(PATIENCE_S):
+                while not used.notices:
+                    await asyncio.sleep(0.02)
+            assert used.client.unfit() == "Redis was not reached yet"
+
+    asyncio.run(asked())
+
+
+@pytest.mark.parametrize("durability", ["wait", "aof"])
+@pytest.mark.parametrize("said", [b"+OK\r\n", b"*0\r\n", b"*1\r\n$1\r\n1\r\n", b"$-1\r\n"])
+def test_what_proves_nothing_is_no_proof(durability: str, said: bytes) -> None:
+    async def asked() -> None:
+        info = INFO.replace(b"7.0.15", b"7.2.0")
+        answers = {b"EVALSHA": DONE, b"WAIT": said, b"WAITAOF": said, b"INFO": bulk(info)}
+        async with listening(node(answers)) as port, using(port, durability=durability) as used:
+            assert await used.judged() == ""
+            answer = await used.append(durable=True)
+            assert isinstance(answer, Failure)
+            assert answer.trouble is Trouble.NOT_DURABLE
+
+    asyncio.run(asked())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {b"INFO": bulk(b"redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:x\r\n")},
+        {b"INFO": b":5\r\n"},
+        {b"INFO": b"*0\r\n"},
+        {b"CONFIG": b":5\r\n"},
+        {b"CONFIG": b"*1\r\n:5\r\n"},
+        {b"CONFIG": b"*2\r\n:5\r\n:5\r\n"},
+    ],
+)
+def test_a_server_whose_words_about_itself_are_none_is_not_written_to(odd: dict[bytes, bytes]) -> None:
+    async def asked() -> None:
+        answers = dict(odd)
         async with listening(node(answers)) as port, using(port) as used:
             async with asyncio.timeout(PATIENCE_S):
                 while not used.notices:
                     await asyncio.sleep(0.02)
             assert used.client.unfit() == "Redis was not reached yet"
-            answers[b"INFO"] = bulk(INFO)
+            answers.clear()
             assert await used.judged() == ""
 
     asyncio.run(asked())

@@ -53,17 +53,18 @@ async def append_to(used: Used, keys: tuple[str, str], value: bytes) -> Any:
     return await asyncio.wait_for(done, PATIENCE_S)
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
 def test_each_stream_is_written_to_and_heard_of_at_the_node_that_has_its_slot(
-    world: Cluster, monkeypatch: pytest.MonkeyPatch
+    world: Cluster, monkeypatch: pytest.MonkeyPatch, protocol: int
 ) -> None:
     """Streams of a hundred slots, of which few have a connection for news."""
     world.wait_whole()
     monkeypatch.setattr(redis_cluster, "REDIS_SLOTS_NEWS_MAX", 10)
-    names = [keys_of("spread", "t", number) for number in range(STREAMS)]
+    names = [keys_of("spread", f"t{protocol}", number) for number in range(STREAMS)]
 
     async def asked() -> None:
         heard: set[str] = set()
-        async with using(0, **told(world)) as used:
+        async with using(0, **told(world, protocol=protocol)) as used:
             await reached(used)
             for keys in names:
                 used.client.news(keys[0], EntryId(0, 0), lambda stream=keys[0]: heard.add(stream))

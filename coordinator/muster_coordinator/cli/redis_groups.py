@@ -18,6 +18,7 @@ from muster_coordinator.cli.import_plan import RedisPosition
 from muster_coordinator.cli.redis_nodes import RedisNodes
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.redis_settings import RedisKeys
+from muster_coordinator.redis_streams.answers import pairs
 from muster_coordinator.redis_streams.entry_ids import EntryId
 
 
@@ -94,5 +95,5 @@ async def _position(connection: Any, group: str, stream: str) -> RedisPosition |
     )
 
 
-def _named(flat: list[Any]) -> Mapping[str, Any]:
-    return {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+def _named(row: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the library's
+    return {name.decode(): value for name, value in pairs(row)}

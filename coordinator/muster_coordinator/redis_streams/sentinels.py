@@ -7,10 +7,11 @@ know that epoch take for down is nobody to go to. What this does not do: ask (`r
 Sentinel that is cut off from one that is alone: where no other answers, it is believed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster_coordinator.redis_streams.addresses import Address, address_of, text_of
+from muster_coordinator.redis_streams.answers import pairs
 
 _DOWN = {"s_down", "o_down"}
 
@@ -28,10 +29,10 @@ class NoPrimary(Exception):
     """Nobody is there to go to, in words."""
 
 
-def said_primary(answer: Sequence[Any]) -> SaidPrimary:
-    """Of the answer's names and values, as bytes one after the other. Raises ValueError."""
+def said_primary(answer: Mapping[Any, Any] | Sequence[Any]) -> SaidPrimary:
+    """Of the answer's names and values, as bytes. Raises ValueError."""
     try:
-        told = {text_of(name): text_of(value) for name, value in zip(answer[::2], answer[1::2], strict=True)}
+        told = {text_of(name): text_of(value) for name, value in pairs(answer)}
         address = address_of(told["ip"], told["port"])
         return SaidPrimary(address, int(told["config-epoch"]), not _DOWN.isdisjoint(told["flags"].split(",")))
     except (KeyError, TypeError, ValueError) as error:

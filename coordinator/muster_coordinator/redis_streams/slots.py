@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from muster_coordinator.redis_streams.addresses import UNKNOWN, Address, address_of, text_of
+from muster_coordinator.redis_streams.answers import pairs
 
 SLOTS = 16_384
 
@@ -40,7 +41,7 @@ def _primary(node: Sequence[Any], asked: Address) -> Address:
     host = text_of(node[0]) if node[0] else asked[0]
     if host == UNKNOWN:
         beside = node[3] if len(node) > 3 else ()
-        told = {text_of(name): value for name, value in zip(beside[::2], beside[1::2], strict=True)}
+        told = {text_of(name): value for name, value in pairs(beside)}
         host = text_of(told.get("ip"))
     return address_of(host, node[1])
 

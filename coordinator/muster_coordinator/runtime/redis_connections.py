@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from redis.asyncio import BlockingConnectionPool
-from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from muster_coordinator.redis_settings import RedisKeys
 from muster_coordinator.redis_streams.addresses import Address
+from muster_coordinator.runtime.redis_greeting import Pool, SocketFileConnection, TcpConnection
 from muster_coordinator.runtime.redis_sentinels import PrimaryConnection, PrimaryTlsConnection, Sentinels
 from muster_coordinator.runtime.redis_tls import RenewedConnection
 
@@ -38,6 +38,8 @@ class RedisSettings(NamedTuple):
     sentinel_password: str = ""
     nodes: tuple[Address, ...] = ()
     """Some of a Redis Cluster's. Empty: it is none."""
+    protocol: int = 2
+    """Of RESP."""
     node: Address | None = None
     """Which of them this is about; the url's is not looked at."""
 
@@ -65,6 +67,7 @@ class RedisSettings(NamedTuple):
             sentinel_username=keys.redis_sentinel_username,
             sentinel_password=keys.redis_sentinel_password,
             nodes=keys.redis_nodes,
+            protocol=keys.redis_protocol,
         )
 
     def at(self, address: Address) -> "RedisSettings":
@@ -75,7 +78,7 @@ class RedisSettings(NamedTuple):
         """Arguments of every connection, to Sentinels too."""
         seconds = self.timeout_ms / 1_000
         bounds = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry": Retry(NoBackoff(), 0)}
-        return {**bounds, "protocol": 2, **self.encryption()}
+        return {**bounds, "protocol": self.protocol, **self.encryption()}
 
     def encryption(self) -> dict[str, Any]:
         """Arguments of a `RenewedConnection`; none without TLS."""
@@ -89,7 +92,7 @@ def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
     """Connections to the server, none of them made yet; a call is tried once."""
     encrypted = settings.url.startswith("rediss://")
     seconds = settings.timeout_ms / 1_000
-    pool = BlockingConnectionPool.from_url(
+    pool = Pool.from_url(
         settings.url,
         username=settings.username or None,
         password=settings.password or None,
@@ -100,11 +103,13 @@ def pool_of(settings: RedisSettings) -> BlockingConnectionPool:
     )
     if encrypted:
         pool.connection_class = RenewedConnection
+    else:
+        pool.connection_class = SocketFileConnection if settings.url.startswith("unix:") else TcpConnection
     if settings.node is not None:
         # Not by a url: this address comes from other nodes.
         pool.connection_kwargs["host"], pool.connection_kwargs["port"] = settings.node
     if settings.sentinels:
-        made = RenewedConnection if encrypted else Connection
+        made = RenewedConnection if encrypted else TcpConnection
         login: dict[str, Any] = {
             "username": settings.sentinel_username or None,
             "password": settings.sentinel_password or None,

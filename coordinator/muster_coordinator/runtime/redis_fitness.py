@@ -44,8 +44,10 @@ class Fitness(NamedTuple):
         """Why the answer to `proof` is none; "": it is one."""
         if isinstance(answer, Exception):
             return f"Redis has the batch, and says of its durability: {answer}"
-        count, wanted = (answer[0], 1) if self.durability == "aof" else (answer, self.wait_replicas)
-        if count >= wanted:
+        aof = self.durability == "aof"
+        count = answer[0] if aof and isinstance(answer, list) and answer else answer
+        wanted = 1 if aof else self.wait_replicas
+        if isinstance(count, int) and count >= wanted:
             return ""
         where = "its append-only file" if self.durability == "aof" else f"{wanted} of its replicas"
         return f"Redis has the batch, but not in time in {where}"

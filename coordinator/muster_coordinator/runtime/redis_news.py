@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
+from muster_coordinator.redis_streams.answers import first_entries
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.runtime.limits import REDIS_BLOCK_MS, REDIS_RETRY_MS, REDIS_UNBLOCK_MS
 
@@ -112,8 +113,7 @@ class News:
             answer = await connection.read_response(disable_decoding=True)
         finally:
             self._blocked = False
-        for stream, entries in answer or ():
-            name, entry = stream.decode(), EntryId.parse(entries[0][0])
+        for name, entry in first_entries(answer):
             self._tell([n for n, wish in self._wishes.items() if wish.stream == name and wish.after < entry])
 
     def _tell(self, numbers: list[int]) -> None:

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection, Connection
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from typing_extensions import override
 
-from muster_coordinator.redis_streams.addresses import Address
+from muster_coordinator.redis_streams.addresses import Address, text_of
 from muster_coordinator.redis_streams.sentinels import NoPrimary, SaidPrimary, primary, said_primary
 from muster_coordinator.runtime.limits import REDIS_PRIMARY_KEPT_MS
+from muster_coordinator.runtime.redis_greeting import TcpConnection
 from muster_coordinator.runtime.redis_tls import RenewedConnection
 from muster_coordinator.setting_values import format_address
 
@@ -89,7 +90,7 @@ class Sentinels:
                 await connection.disconnect(nowait=True)
 
 
-class PrimaryConnection(Connection):
+class PrimaryConnection(TcpConnection):
     """To the primary. `sentinels` are given besides the library's arguments, of which host and port do not count."""
 
     def __init__(self, *, sentinels: Sentinels, **arguments: Any) -> None:  # noqa: ANN401  # the library's
@@ -107,8 +108,11 @@ class PrimaryConnection(Connection):
         await super().connect_check_health(check_health, retry_socket_connect)
         try:
             await self.send_command("INFO", "replication", check_health=False)
-            if b"\nrole:master" not in await self.read_response(disable_decoding=True):
+            if "\nrole:master" not in text_of(await self.read_response(disable_decoding=True)):
                 raise RedisConnectionError(f"{format_address(self.host, self.port)} is no primary by its own word")
+        except ValueError as error:
+            await self.disconnect(nowait=True)
+            raise RedisConnectionError(f"no answer of Redis to INFO: {error}") from error
         except BaseException:  # else it would be taken for one that was looked at
             await self.disconnect(nowait=True)
             raise

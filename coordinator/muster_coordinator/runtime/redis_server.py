@@ -32,7 +32,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from muster_coordinator.ports import Notice
-from muster_coordinator.redis_streams.addresses import Address
+from muster_coordinator.redis_streams.addresses import Address, text_of
+from muster_coordinator.redis_streams.answers import of_script, pairs
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS, REDIS_RETRY_MS
@@ -164,6 +165,8 @@ class RedisServer:
         if isinstance(answer, Exception):
             away = isinstance(answer, _NOT_READY) or str(answer).startswith(_NOT_READY_WORDS)
             return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
+        if not of_script(answer):
+            return Failure(Trouble.UNKNOWN, f"no answer of a script of ours: {answer!r:.100}")
         if len(answers) > 1:
             why = self._fitness.unproven(answers[1])
             if why:
@@ -207,6 +210,7 @@ class RedisServer:
         connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             info = await _answer(connection, "INFO", "server", "memory", "persistence", "replication")
+            text_of(info)
             if is_loading(info):
                 raise BusyLoadingError("it is loading its files")
             judgement = judged(info, await _fsync(connection), self._fitness)
@@ -228,7 +232,7 @@ async def _fsync(connection: AbstractConnection) -> str:
         answer = await _answer(connection, "CONFIG", "GET", "appendfsync")
     except ResponseError:
         return ""
-    return answer[1].decode() if len(answer) > 1 else ""
+    return next((text_of(value) for _, value in pairs(answer)), "")
 
 
 async def _answer(connection: AbstractConnection, *command: Any) -> Any:  # noqa: ANN401  # as the library has them

@@ -12,9 +12,10 @@ from redis.asyncio.connection import SSLConnection
 from typing_extensions import override
 
 from muster_coordinator.runtime.client_context import context_of
+from muster_coordinator.runtime.redis_greeting import Greeting
 
 
-class RenewedConnection(SSLConnection):
+class RenewedConnection(Greeting, SSLConnection):
     """As the library's, which is given paths."""
 
     @override

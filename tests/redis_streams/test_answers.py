@@ -1,0 +1,61 @@
+"""Answers of Redis in both shapes, and what is none of them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from muster_coordinator.redis_streams.answers import first_entries, of_script, pairs
+from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.sentinels import said_primary
+from muster_coordinator.redis_streams.slots import SlotRange, ranges_of
+
+ODD = (
+    st.none() | st.integers() | st.binary(max_size=3) | st.text(max_size=3) | st.floats(allow_nan=False) | st.booleans()
+)
+ANYTHING = st.recursive(
+    ODD,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.binary(max_size=3) | st.integers(), inner),
+    max_leaves=8,
+)
+
+
+def flat(told: dict[bytes, Any]) -> list[Any]:
+    return [part for pair in told.items() for part in pair]
+
+
+@given(st.dictionaries(st.binary(max_size=4), st.integers() | st.binary(max_size=4)))
+def test_names_and_values_are_the_same_by_both(told: dict[bytes, Any]) -> None:
+    assert list(pairs(told)) == list(pairs(flat(told))) == list(told.items())
+
+
+@given(ANYTHING)
+def test_whatever_is_answered_is_read_or_a_value_error(answer: Any) -> None:
+    for read in (pairs, first_entries, said_primary, lambda it: ranges_of(it, ("h", 1))):
+        try:
+            list(read(answer))
+        except ValueError:
+            continue
+    of_script(answer)
+
+
+def test_the_first_entries_of_streams() -> None:
+    entries = [[b"5-1", [b"k", b"v"]], [b"6-0", []]]
+    expected = [("s", EntryId(5, 1))]
+    assert first_entries([[b"s", entries]]) == first_entries({b"s": entries}) == expected
+    assert first_entries(None) == []
+
+
+def test_a_sentinel_and_a_node_by_both() -> None:
+    said: dict[bytes, Any] = {b"ip": b"10.0.0.1", b"port": b"6379", b"config-epoch": b"3", b"flags": b"master"}
+    assert said_primary(said) == said_primary(flat(said))
+    beside: dict[bytes, Any] = {b"ip": b"10.0.0.2"}
+    for told in (beside, flat(beside)):
+        assert ranges_of([[0, 5, [b"?", 7_000, b"id", told]]], ("h", 1)) == [SlotRange(0, 5, ("10.0.0.2", 7_000))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_one"), [([b"OK", b""], True), ([b"OK"], False), ({b"OK": 1}, False), (b"OK", False)]
+)
+def test_what_a_script_returns(answer: Any, is_one: bool) -> None:
+    assert of_script(answer) is is_one
