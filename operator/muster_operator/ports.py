@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.cluster import MovesView, ReplicationView, ReplicaView
-from muster_operator.world.group import Leaver, ObservedGroup
+from muster_operator.world.group import GroupFacts, Leaver, ObservedGroup
 from muster_operator.world.kafka_object import KafkaChange, TopicView, UserView
 from muster_operator.world.login import Where
 from muster_operator.world.views import Unknown
@@ -133,11 +133,8 @@ class Admin(Protocol):
         """What the controller's leader, at `host`, moves by itself."""
         ...
 
-    async def group_facts(
-        self, *, hosts: Mapping[int, AdminAt], token: str, group_id: str
-    ) -> tuple[int | None, int | None, str | None] | Unknown:
-        """`hosts`: broker id → address. Returns (generation, None before any join; time of the last rebalance in ms;
-        its reason) from the replica that coordinates the group."""
+    async def group_facts(self, *, hosts: Mapping[int, AdminAt], token: str, group_id: str) -> GroupFacts | Unknown:
+        """`hosts`: broker id → address. From the replica that coordinates the group."""
         ...
 
 

@@ -12,6 +12,7 @@ from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.quorum import Config
+from muster_coordinator.redis_streams.lag import UNKNOWN, Records
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
@@ -94,12 +95,17 @@ class FakeReplica:
         self.stopped: list[StoppedEntry] = []
         self.transactions: list[OpenTransactions] = []
         self.late: list[LateMarker] = []
+        self.behind: dict[tuple[str, int], Records] = {}
+        """What is known of a group's partition in Redis."""
         self.skips: list[GroupNo] = []
         self.skip_agreed: bool | None = True
         """None: nobody answers."""
 
     def image(self) -> ClusterImage | None:
         return self.known_image
+
+    def records_behind(self, group: str, topic: Topic, partition: int, committed: int) -> Records:
+        return self.behind.get((group, partition), UNKNOWN)
 
     def leadership(self, group: GroupNo) -> Leadership:
         return Leadership(self.leaders.get(group), 3)

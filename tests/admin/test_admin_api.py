@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from muster_coordinator.admin.access import Access
 from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import LOOK_MS, TokenFile
 from muster_coordinator.admin.drain import Drain
+from muster_coordinator.controller.image import Partition, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.events import AUDITED, Event
 from muster_coordinator.groups.assignors.consumer_protocol import Assignment, encode_assignment
@@ -25,15 +27,17 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.redis_streams.lag import Quality, Records
 from muster_coordinator.replica.multiraft.status import CopyWithoutRoom, DamagedFile, LateMarker, OpenTransactions
 from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
 from muster_coordinator.security.roles import Role
+from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 from yarl import URL
 
 from tests.admin import json_schema
-from tests.admin.fake_replica import OFFSETS_PARTITIONS, FakeReplica, image
+from tests.admin.fake_replica import MEMBERS, OFFSETS_PARTITIONS, FakeReplica, image
 from tests.sim.loop import SimLoop, World
 
 SCHEMA = json_schema.load()
@@ -210,6 +214,30 @@ def test_a_group_comes_with_members_assignments_and_offsets(tmp_path: Path) -> N
         assert document["members"][0]["assignment"] == [{"topic": "flights", "partitions": [0, 3]}]
         assert document["members"][1]["assignment"] is None, "bytes that are no assignment are shown, not believed"
         assert [(o["partition"], o["offset"]) for o in document["offsets"]] == [(0, 17)]
+
+    run(tmp_path, body)
+
+
+def test_offsets_in_redis_come_with_the_records_behind_them(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        known = h.replica.known_image
+        assert known is not None
+        partitions = tuple(Partition(group=GroupNo(90 + n), members=MEMBERS) for n in range(2))
+        gaps = ((STORE_CONFIG, REDIS.name),)
+        topic = Topic(name="gaps", topic_id=b"r" * 16, partitions=partitions, configs=gaps, internal=False)
+        h.replica.known_image = replace(known, topics={**known.topics, "gaps": topic})
+        rows = tuple(FetchedOffset(n, 5, -1, "", 0) for n in range(3))
+        h.replica.answers = {
+            DescribeGroup: describe(), OffsetFetch: OffsetFetchAnswer(0, (("gaps", rows), ("gone", rows[:1]))),
+        }  # fmt: skip
+        h.replica.behind = {("g", 0): Records(7, Quality.ESTIMATED)}
+        _, document = await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}")
+        assert [(one["topic"], one["behind"]) for one in document["offsets"]] == [
+            ("gaps", {"records": 7, "quality": "estimated"}),
+            ("gaps", {"records": None, "quality": "unknown"}),
+            ("gaps", None),
+            ("gone", None),
+        ]
 
     run(tmp_path, body)
 

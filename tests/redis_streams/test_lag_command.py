@@ -27,6 +27,16 @@ def records(ran: Ran) -> dict[tuple[str, int], tuple[int | None, str]]:
     return {(row["topic"], row["partition"]): (row["records"], row["records_quality"]) for row in rows}
 
 
+def behind_of(at: MusterCluster, group: str) -> dict[str, tuple[int | None, str] | None] | None:
+    """What `/v1/groups/{group}` says of the records behind each topic's commit; None: no replica's yet."""
+    for replica in range(at.replicas):
+        status, document = at.admin(replica, f"/v1/groups/{group}")
+        if status == 200:
+            told = {one["topic"]: one["behind"] for one in document["offsets"]}
+            return {t: None if behind is None else (behind["records"], behind["quality"]) for t, behind in told.items()}
+    return None
+
+
 def test_it_counts_what_is_behind_the_commit(at: MusterCluster, cli: Connection, url: str) -> None:
     make_topic(at, "counted", 2)
     send(at, "counted", [b"%d" % number for number in range(40)], partitions=2)
@@ -121,6 +131,9 @@ def test_a_replicas_file_names_the_redis_and_an_embedded_topic_needs_none(
         reader = Reader(at, topic, "both")
         reader.read(1)
         reader.consumer.close()
+    wait_until(
+        "a coordinator has counted", lambda: behind_of(at, "both") == {"named": (1, "exact"), "inside": None}, 60
+    )
     file = tmp_path / "muster.properties"
     file.write_text(f"redis.url={url}\nmuster.unrelated=1\n")
     ran = muster("lag", "both", "--redis", str(file), "-o", "json")

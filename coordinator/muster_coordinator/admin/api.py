@@ -10,6 +10,7 @@ known now, ask again", never "does not exist".
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from aiohttp import web
 
@@ -19,6 +20,7 @@ from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of
 from muster_coordinator.admin.controller_voters import ControllerVoters
 from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
+from muster_coordinator.admin.node_groups import in_redis
 from muster_coordinator.admin.replacement import Replacement
 from muster_coordinator.admin.replication import Replication
 from muster_coordinator.admin.routes import Route, RouteTable
@@ -185,8 +187,9 @@ class AdminApi:
             return await self._refused(image, raft_group, offsets.error)
         if not description.known:
             return _error(404, "no_such_group", f"no group {name}")
+        behind = partial(in_redis, self._replica, image, name)
         return web.json_response(
-            group_document(description, offsets, partition=partition, coordinator=self._replica.broker)
+            group_document(description, offsets, behind, partition=partition, coordinator=self._replica.broker)
         )
 
     async def drain(self, request: web.Request) -> web.StreamResponse:

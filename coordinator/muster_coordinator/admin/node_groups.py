@@ -11,12 +11,22 @@ from collections.abc import Generator, Iterator
 
 from muster_coordinator.admin.group_meter import GroupSample
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.image import Topic
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.redis_streams.lag import UNKNOWN, Quality, Records
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG
 
 ROWS_PER_STEP = 100
 """Committed offsets of one group that are counted in one step."""
+
+
+def in_redis(
+    replica: AdminReplica, image: ClusterImage, group: str, topic_name: str, index: int, offset: int
+) -> Records | None:
+    """What is known of the records behind this offset; None: the partition is not in Redis."""
+    topic = image.topics.get(topic_name)
+    if topic is None or index >= len(topic.partitions) or (STORE_CONFIG, REDIS.name) not in topic.configs:
+        return None
+    return replica.records_behind(group, topic, index, offset)
 
 
 class NodeGroups:

@@ -4,6 +4,7 @@ They are plain functions from values to dictionaries, so that the schema test ne
 """
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 from muster_coordinator.admin.drain import Drain
@@ -13,6 +14,7 @@ from muster_coordinator.errors import MusterError
 from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
 from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.redis_streams.lag import Records
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import CleanerStatus, GroupStatus
 
@@ -158,9 +160,15 @@ def partition_document(
 
 
 def group_document(
-    description: DescribeGroupAnswer, offsets: OffsetFetchAnswer, *, partition: int, coordinator: BrokerId
+    description: DescribeGroupAnswer,
+    offsets: OffsetFetchAnswer,
+    behind: Callable[[str, int, int], Records | None],
+    *,
+    partition: int,
+    coordinator: BrokerId,
 ) -> Json:
-    """`GET /v1/groups/{id}`: the group and its committed offsets, both after a ReadIndex round."""
+    """`GET /v1/groups/{id}`: the group and its committed offsets, both after a ReadIndex round. `behind`: the records
+    behind an offset (topic, partition, offset) as they were counted last; None where offsets have no gaps."""
     return {
         "group": description.group,
         "coordinator": coordinator,
@@ -180,12 +188,17 @@ def group_document(
                 "offset": offset.offset,
                 "leader_epoch": offset.leader_epoch,
                 "metadata": offset.metadata,
+                "behind": _behind_document(behind(topic, offset.partition, offset.offset)),
             }
             for topic, partitions in offsets.topics
             for offset in partitions
             if offset.offset >= 0
         ],
     }
+
+
+def _behind_document(records: Records | None) -> Json | None:
+    return None if records is None else {"records": records.number, "quality": str(records.quality)}
 
 
 def _member_document(member: DescribedMember, protocol_type: str) -> Json:

@@ -17,6 +17,7 @@ from muster_coordinator.cli.output import note
 from muster_coordinator.cli.redis_groups import RedisAt
 from muster_coordinator.cli.redis_nodes import RedisNodes
 from muster_coordinator.groups.assignors.membership import TopicPartition
+from muster_coordinator.redis_streams.answers import of_script
 from muster_coordinator.redis_streams.lag import UNKNOWN, Quality, Records, behind_arguments, records_behind
 from muster_coordinator.redis_streams.server import BEHIND
 from muster_coordinator.replica.partitions.stream_place import StreamPlace
@@ -113,6 +114,8 @@ async def _ask_all(
             arguments = behind_arguments(cluster, None, committed, place.offsets)
             await connection.send_command("EVAL", BEHIND.text, len(place.keys), *place.keys, *arguments)
             answer = await connection.read_response(disable_decoding=True)
+            if not of_script(answer):
+                raise OSError(f"no answer of a script of ours: {answer!r:.100}")
             found[partition] = records_behind(answer, committed, place.offsets)
             if answer[0] != b"OK":
                 note(f"records of {partition.topic}-{partition.partition} are unknown: {_WHY[answer[0]]}")

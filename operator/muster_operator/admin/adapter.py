@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from muster_operator.admin.decode import GroupFacts, group_facts, moves_view, replica_view, replication_view
+from muster_operator.admin.decode import group_facts, moves_view, replica_view, replication_view
 from muster_operator.errors import OperatorError, Refused, Transient
 from muster_operator.limits import (
     ADMIN_BODY_BYTES_MAX,
@@ -30,6 +30,7 @@ from muster_operator.limits import (
 from muster_operator.naming import ordinal_of
 from muster_operator.world.admin_at import AdminAt
 from muster_operator.world.cluster import MovesView, ReplicationView, ReplicaView
+from muster_operator.world.group import GroupFacts
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]

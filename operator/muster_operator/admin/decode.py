@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from muster_operator.world.cluster import MovesView, RaftGroupView, ReplicationView, ReplicaView, Seat
+from muster_operator.world.group import Counted, GroupFacts
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
@@ -16,7 +17,7 @@ VERSION_CHARS_MAX = 60
 FOLDER: Final = re.compile(r"[0-9a-f]{32}")
 STUCK_MAX: Final = 3
 STUCK_CHARS_MAX: Final = 200
-GroupFacts = tuple[int | None, int | None, str | None]
+QUALITIES: Final = frozenset({"exact", "estimated", "unknown"})
 
 
 def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> ReplicaView | Unknown:
@@ -54,22 +55,33 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
 
 
 def group_facts(document: Json) -> GroupFacts | Unknown:
-    """`/v1/groups/{group}`: (generation, time of the last rebalance, its reason). The last two are None if the
-    coordinator does not report them; the generation is None for a group without any join, which the API reports as -1.
-    """
+    """`/v1/groups/{group}`. What is None the coordinator does not report; before any join it reports generation -1."""
     try:
         generation = _int(document["generation"])
         at = document.get("last_rebalance_ms")
         reason = document.get("last_rebalance_reason")
-        return (
+        return GroupFacts(
             generation if generation >= 0 else None,
             None if at is None else _int(at),
             None if reason is None else str(reason),
+            dict(_counted(document.get("offsets") or ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
             reason="AnswerNotUnderstood", message=f"the coordinator answers in another shape ({type(error).__name__})"
         )
+
+
+def _counted(offsets: Iterable[Json]) -> Iterable[tuple[tuple[str, int], Counted]]:
+    for one in offsets:
+        behind = one.get("behind")
+        if behind is None:
+            continue
+        records, quality = behind["records"], behind["quality"]
+        if quality not in QUALITIES:
+            raise ValueError("another word for how good a number is")
+        known = None if records is None or quality == "unknown" else _int(records)
+        yield (str(one["topic"]), _int(one["partition"])), Counted(records=known, exact=quality == "exact")
 
 
 def moves_view(document: Json) -> MovesView | Unknown:

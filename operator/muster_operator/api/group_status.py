@@ -48,7 +48,9 @@ class GroupPartitions:
     assigned: int | None = spec_field(COUNT, "Partitions that are assigned to a member.")
     committed: int | None = spec_field(COUNT, "Partitions with a committed offset.")
     uncommitted: int | None = spec_field(COUNT, "Partitions without a committed offset: they are not part of the lag.")
-    unknown: int | None = spec_field(COUNT, "Partitions whose log end offset is unknown: then lag is Unknown.")
+    unknown: int | None = spec_field(
+        COUNT, "Partitions whose log end offset, or number of records, is unknown: then lag is Unknown."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,10 @@ class GroupStatus:
     )
     partitions: GroupPartitions | None = spec_field(Record(GroupPartitions), "Numbers of partitions of the topics.")
     lag: int | None = spec_field(LONG, "Lag in records, over all partitions. Absent: unknown.")
-    lag_text: str | None = spec_field(WORD, "lag for kubectl get: a number or Unknown.")
+    lag_text: str | None = spec_field(WORD, "lag for kubectl get: a number, ~ and an estimate, or Unknown.")
+    lag_quality: str | None = spec_field(
+        WORD, "How good `lag` is: exact; estimated, which only a topic in Redis can be; or unknown."
+    )
     lag_time: str | None = spec_field(
         TIME,
         "When `lag` was read. It is written with any other change, or once it has been in another band (0, then powers "

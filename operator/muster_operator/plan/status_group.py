@@ -40,6 +40,7 @@ def group_status(
     status: dict[str, Any] = {
         "observedGeneration": owner.generation,
         "lagText": lag.text,
+        "lagQuality": lag.quality,
         "state": _state(group),
         "conditions": merged(
             owner.status,

@@ -17,6 +17,8 @@ from muster_operator import naming
 from muster_operator.plugin.objects import CLUSTER, Kind, Objects, Trouble
 from muster_operator.plugin.pods import Finished, Pods, is_ready
 
+CONFIG_FILE = "/etc/muster/server.properties"
+"""Its path in the pod."""
 TOKEN_FILE = "/etc/muster-admin/token"  # its path in the pod, not the token
 
 
@@ -45,6 +47,12 @@ class Coordinators:
         self.cluster = objects.get(CLUSTER, name)
         self._pods = Pods(self.cluster["metadata"]["namespace"])
         self._name = name
+
+    def counting(self) -> list[str]:
+        """Options of `muster group lag` that have records counted where the cluster's topics are in Redis: by the file
+        and the variables of the pod's own coordinator."""
+        topics = self.cluster["spec"].get("topics") or {}
+        return [f"--redis={CONFIG_FILE}"] if topics.get("redis") else []
 
     def run(self, argv: Sequence[str], group_id: str) -> Finished:
         """Run `muster ARGV` about a group in a Ready coordinator, with the address of its own client port."""

@@ -48,7 +48,7 @@ def lag(
         if reference is not None:
             _, name = parse_reference(reference, (GROUP,))
             group = objects.get(GROUP, name)
-            said = _in_a_coordinator(objects, group, ["group", "lag", f"--output={_plain(output)}"])
+            said = _in_a_coordinator(objects, group, ["group", "lag", f"--output={_plain(output)}"], counting=True)
             raise typer.Exit(hand_on(said))
         rows = [views.lag_row(one) for one in objects.list(GROUP)]
     show(rows, views.LAG_COLUMNS, views.LAG_WIDE_COLUMNS, output)
@@ -126,10 +126,15 @@ def hand_on(said: Finished) -> int:
     return said.code
 
 
-def _in_a_coordinator(objects: Objects, group: Mapping[str, Any], argv: Sequence[str]) -> Finished:
+def _in_a_coordinator(
+    objects: Objects, group: Mapping[str, Any], argv: Sequence[str], *, counting: bool = False
+) -> Finished:
+    """`counting`: with the options by which records are counted, where offsets have gaps."""
     if objects.namespace is None:
         raise Trouble("a single object needs one namespace: give --namespace instead of --all-namespaces")
-    return Coordinators(objects, cluster_of(group, argv)).run(argv, group["spec"]["groupId"])
+    coordinators = Coordinators(objects, cluster_of(group, argv))
+    more = coordinators.counting() if counting else []
+    return coordinators.run([*argv, *more], group["spec"]["groupId"])
 
 
 def _plain(output: Output) -> str:

@@ -19,6 +19,9 @@ Json = Any
 _LAG_KEYS: Final = frozenset({"lag", "lagText"})
 _TIME_KEY: Final = "lagTime"
 _MASK: Final = "#"
+_QUALITY_KEY: Final = "lagQuality"
+_ABOUT: Final = "~"
+"""Before a lag that is an estimate: whether it is one is a part of the number."""
 
 
 class Decision(StrEnum):
@@ -67,12 +70,12 @@ def decide(
 
 def masked(value: Json) -> Json:
     """`value` with every known number under a lag key replaced by one placeholder, and without the time of the lag
-    value."""
+    value and how good it is."""
     if isinstance(value, Mapping):
         return {
             key: _MASK if key in _LAG_KEYS and _is_number(one) else masked(one)
             for key, one in value.items()
-            if key != _TIME_KEY
+            if key not in (_TIME_KEY, _QUALITY_KEY)
         }
     if isinstance(value, list | tuple):
         return [masked(one) for one in value]
@@ -82,4 +85,4 @@ def masked(value: Json) -> Json:
 def _is_number(value: Json) -> bool:
     if isinstance(value, bool):
         return False
-    return isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+    return isinstance(value, int) or (isinstance(value, str) and value.removeprefix(_ABOUT).isdigit())

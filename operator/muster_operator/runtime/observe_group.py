@@ -102,8 +102,15 @@ async def _with_facts(
     facts = await admin.group_facts(hosts=ordered, token=token, group_id=spec.group_id)
     if isinstance(facts, Unknown):
         return group
-    generation, at, reason = facts
-    return dataclasses.replace(group, generation=generation, last_rebalance_ms=at, last_rebalance_reason=reason)
+    return dataclasses.replace(
+        group,
+        generation=facts.generation,
+        last_rebalance_ms=facts.rebalanced_ms,
+        last_rebalance_reason=facts.rebalance_reason,
+        partitions=tuple(
+            dataclasses.replace(one, counted=facts.counted.get((one.topic, one.partition))) for one in group.partitions
+        ),
+    )
 
 
 def _first_number(coordinator: str) -> int:

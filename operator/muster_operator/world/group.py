@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster_operator.api.group import GroupSpec
 from muster_operator.world.login import Login, Where, where
@@ -28,6 +28,15 @@ class Leaver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Records behind a committed offset, counted by somebody, where offsets have gaps."""
+
+    records: int | None
+    """None: unknown."""
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
     topic: str
     partition: int
@@ -35,6 +44,19 @@ class PartitionView:
     """None: there is no committed offset."""
     log_end: int | None
     """None: the log end offset is unknown (then lag is unknown, not 0)."""
+    counted: Counted | None = None
+    """None: the difference of the two is the number of records."""
+
+
+class GroupFacts(NamedTuple):
+    """What the coordinator alone knows of a group."""
+
+    generation: int | None
+    """None before any join."""
+    rebalanced_ms: int | None
+    rebalance_reason: str | None
+    counted: Mapping[tuple[str, int], Counted]
+    """By topic and partition, where offsets have gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

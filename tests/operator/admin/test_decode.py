@@ -5,14 +5,42 @@ from typing import Any
 import pytest
 from muster_operator.admin.decode import group_facts, replica_view, replication_view
 from muster_operator.world.cluster import ReplicationView, ReplicaView, Seat
+from muster_operator.world.group import Counted
 from muster_operator.world.views import Unknown
 
 
 def test_a_group_that_nobody_ever_joined_has_no_generation() -> None:
     """-1, of a simple consumer that only commits: the definition refuses it, and with it the whole status."""
-    assert group_facts({"generation": -1}) == (None, None, None)
-    assert group_facts({"generation": 0}) == (0, None, None)
-    assert group_facts({"generation": 3, "last_rebalance_ms": 7, "last_rebalance_reason": "x"}) == (3, 7, "x")
+    assert group_facts({"generation": -1}) == (None, None, None, {})
+    assert group_facts({"generation": 0}) == (0, None, None, {})
+    assert group_facts({"generation": 3, "last_rebalance_ms": 7, "last_rebalance_reason": "x"}) == (3, 7, "x", {})
+
+
+def offset(behind: Any, partition: int = 0) -> dict[str, Any]:
+    return {"topic": "t", "partition": partition, "offset": 5, "leader_epoch": -1, "metadata": "", "behind": behind}
+
+
+def test_records_that_the_coordinators_counted() -> None:
+    told = [
+        offset({"records": 3, "quality": "exact"}, 0),
+        offset({"records": 4, "quality": "estimated"}, 1),
+        offset({"records": None, "quality": "unknown"}, 2),
+        offset(None, 3),
+    ]
+    facts = group_facts({"generation": 1, "offsets": told})
+    assert not isinstance(facts, Unknown)
+    assert facts.counted == {
+        ("t", 0): Counted(records=3, exact=True),
+        ("t", 1): Counted(records=4, exact=False),
+        ("t", 2): Counted(records=None, exact=False),
+    }
+
+
+@pytest.mark.parametrize(
+    "behind", [{}, {"records": 1}, {"records": "1", "quality": "exact"}, {"records": 1, "quality": "x"}, 5]
+)
+def test_a_count_of_another_shape_is_no_answer(behind: Any) -> None:
+    assert isinstance(group_facts({"generation": 1, "offsets": [offset(behind)]}), Unknown)
 
 
 def test_a_low_disk_is_seen_and_a_release_that_does_not_tell_of_disks_has_room() -> None:

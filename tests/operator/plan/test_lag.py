@@ -1,9 +1,12 @@
 """Lag and ranges as people read them. Unknown and uncommitted are never 0."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from muster_operator.plan.partitions import lag_of, ranges, text_of
+from muster_operator.world.group import Counted
 from muster_operator.world.views import Unknown
 
 from tests.operator.plan.making import group_view, partition
@@ -32,6 +35,37 @@ def test_partitions_without_a_commit_are_counted_apart() -> None:
     views = (partition(0, None, 5), partition(1, 1, 5), partition(2, 1, None))
     found = lag_of(group_view([], partitions=views))
     assert (found.total, found.without_commit, found.unknown) == (3, 1, 1)
+
+
+EXACT, ABOUT, NOBODY_KNOWS = (
+    Counted(records=7, exact=True), Counted(records=7, exact=False), Counted(records=None, exact=False)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("counted", "records", "text", "quality", "unknown"),
+    [
+        ([EXACT], 7, "7", "exact", 0),
+        ([ABOUT], 7, "~7", "estimated", 0),
+        ([EXACT, ABOUT], 14, "~14", "estimated", 0),
+        ([EXACT, NOBODY_KNOWS], None, "Unknown", "unknown", 1),
+        ([EXACT, None], 1007, "1007", "exact", 0),
+        ([ABOUT, None], 1007, "~1007", "estimated", 0),
+    ],
+)
+def test_what_the_coordinators_have_counted_is_the_lag_and_says_how_good_it_is(
+    counted: list[Counted | None], records: int | None, text: str, quality: str, unknown: int
+) -> None:
+    """Offsets with gaps: 10 and 1010 are a thousand apart, whatever lies between."""
+    views = tuple(replace(partition(number, 10, 1010), counted=one) for number, one in enumerate(counted))
+    found = lag_of(group_view([], partitions=views))
+    assert (found.records, found.text, found.quality, found.unknown) == (records, text, quality, unknown)
+
+
+def test_a_count_needs_no_log_end_and_none_without_a_commit() -> None:
+    views = (replace(partition(0, 10, None), counted=EXACT), partition(1, None, 5))
+    found = lag_of(group_view([], partitions=views))
+    assert (found.records, found.without_commit, found.unknown) == (7, 1, 0)
 
 
 def test_an_unknown_group_has_unknown_lag() -> None:

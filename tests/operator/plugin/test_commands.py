@@ -15,6 +15,7 @@ from muster_operator.plugin.completing import candidates
 from muster_operator.plugin.main import app
 from muster_operator.plugin.redact import REDACTED
 from muster_operator.plugin.waiting import pause_progress, scale_progress
+from muster_operator.resources import server_properties
 from typer.testing import CliRunner
 
 from tests.operator.plugin.fake_api import CLUSTERS, GROUPS, PODS, Server, cluster, group, pod, said
@@ -59,6 +60,16 @@ def test_lag_of_one_is_asked_of_a_ready_coordinator_now(shop: Server) -> None:
     assert shop.commands == [
         ["main-1", "muster", "group", "lag", "--output=table", "--bootstrap-server=localhost:9092", "--", "orders-v2"]
     ]
+
+
+def test_lag_of_topics_in_redis_is_counted_by_the_coordinators_own_file(shop: Server) -> None:
+    shop.objects[f"{CLUSTERS}/main"]["spec"]["topics"] = {"mode": "redis", "redis": {"url": "redis://r:6379/0"}}
+    shop.answers = lambda _: (0, TABLE, "")
+    assert call("lag", "cg/orders").exit_code == 0
+    (command,) = shop.commands
+    assert f"--redis={server_properties.CONFIG_DIR}/{server_properties.FILE_NAME}" in command
+    call("reset", "cg/orders", "--all-topics", "--to-earliest")
+    assert not any(word.startswith("--redis") for word in shop.commands[-1])
 
 
 def test_reset_is_a_dry_run_unless_executed(shop: Server) -> None:

@@ -39,6 +39,9 @@ def test_a_reset(shop: Server, target: list[str], execute: list[str], topics: li
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
 def test_lag(shop: Server, output: str) -> None:
     parse(words_of(shop, "lag", "cg/orders", "-o", output))
+    shop.objects[f"{CLUSTERS}/main"]["spec"]["topics"] = {"redis": {"url": "redis://r:6379/0"}}
+    shop.commands.clear()
+    parse(words_of(shop, "lag", "cg/orders", "-o", output))
 
 
 def test_a_report(shop: Server, tmp_path) -> None:

@@ -35,6 +35,8 @@ def test_bands_are_0_and_then_powers_of_four(lag: int | None, band: int | None) 
         ({"lag": 16, "lagText": "16"}, MINUTE_MS, Decision.LAG),
         ({"lag": 0, "lagText": "0"}, MINUTE_MS - 1, Decision.WAIT),
         ({"lag": 0, "lagText": "0"}, MINUTE_MS, Decision.LAG),
+        ({"lag": 11, "lagText": "~11", "lagQuality": "estimated"}, 10 * MINUTE_MS, Decision.SKIP),
+        ({"lag": 16, "lagText": "~16", "lagQuality": "estimated"}, MINUTE_MS, Decision.LAG),
         ({"members": [{"instanceId": "g-0", "lag": 12}]}, 10 * MINUTE_MS, Decision.SKIP),
         ({"members": [{"instanceId": "g-1", "lag": 10}]}, 0, Decision.WRITE),
         ({"lagText": "Unknown"}, 0, Decision.WRITE),
