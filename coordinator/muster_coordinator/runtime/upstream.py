@@ -10,17 +10,14 @@ does not do: pass requests on (`upstream_passage`).
 import asyncio
 import contextlib
 import math
-import struct
 from collections.abc import Callable, Mapping
-from typing import cast
-
-from typing_extensions import override
 
 from muster_coordinator.errors import WireError, ends_process
 from muster_coordinator.events import UPSTREAM_REACHED, UPSTREAM_TOPICS_DELETED, UPSTREAM_UNREACHED, Event, Tell
 from muster_coordinator.ports import Notice
 from muster_coordinator.runtime.upstream_acls import UpstreamAcls
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
+from muster_coordinator.runtime.upstream_frames import Frames
 from muster_coordinator.setting_values import format_address
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.apis import Offered, advertised, common
@@ -41,7 +38,6 @@ from muster_coordinator.upstream.looks import (
 from muster_coordinator.upstream.remembered import Remembered, Said
 from muster_coordinator.wire.versions import Api
 
-_SIZE = struct.Struct(">i")
 Address = tuple[str, int]
 
 
@@ -192,7 +188,7 @@ class Upstream:
 
     async def _look_at(self, address: Address) -> str:
         """Returns why there was no answer; "": there was one."""
-        frames = _Frames(self._loop)
+        frames = Frames(self._loop)
         try:
             try:
                 async with asyncio.timeout(limits.LOOK_TIMEOUT_MS / 1_000):
@@ -242,7 +238,7 @@ class Upstream:
                 every = common(every, other)
             self._offered = advertised(every, passes_logins=self.passes_logins)
 
-    async def _ask(self, address: Address, frames: "_Frames") -> Seen:
+    async def _ask(self, address: Address, frames: Frames) -> Seen:
         await self._dialler.connect(address, lambda: frames)
         versions = read_versions(await frames.ask(ask_versions(1)))
         version = metadata_version(versions)
@@ -258,7 +254,7 @@ class Upstream:
         return Seen(versions, brokers, Remembered(Said(version, frame), brokers) if kept else None, deleted)
 
     async def _deleted_by(
-        self, frames: "_Frames", versions: Mapping[int, Offered], said: Said, by: Address, brokers: int
+        self, frames: Frames, versions: Mapping[int, Offered], said: Said, by: Address, brokers: int
     ) -> Mapping[str, int]:
         """Which topics are known to be deleted with this list of all, that one of so many brokers gave."""
         theirs = versions[Api.METADATA]
@@ -271,48 +267,3 @@ class Upstream:
         if not ids:
             return {}
         return self._deleted.answered(read_topics(await frames.ask(ask_topics(3, ids))), by, brokers)
-
-
-class _Frames(asyncio.Protocol):
-    """A connection on which one request is asked after the other."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._transport: asyncio.Transport | None = None
-        self._data = bytearray()
-        self._answer: asyncio.Future[bytes] | None = None
-
-    async def ask(self, request: bytes) -> bytes:
-        """The whole answer. Raises `ConnectionError` and `WireError`."""
-        if self._transport is None:
-            raise ConnectionError("it has closed the connection")
-        self._answer = self._loop.create_future()
-        self._transport.write(request)
-        return await self._answer
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        if self._answer is None or self._answer.done() or len(self._data) < _SIZE.size:
-            return
-        size: int = _SIZE.unpack_from(self._data)[0]
-        if not 0 < size <= limits.LOOK_ANSWER_BYTES_MAX:
-            self._answer.set_exception(WireError(f"an answer of {size} bytes"))
-        elif len(self._data) >= _SIZE.size + size:
-            frame = bytes(self._data[: _SIZE.size + size])
-            del self._data[: _SIZE.size + size]
-            self._answer.set_result(frame)
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ConnectionError(f"it has closed the connection: {exc or 'without a word'}"))
