@@ -1,16 +1,19 @@
 """Handlers beside an upstream Kafka: what is offered, whose ids are told, and what is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from muster_coordinator.api.authorize import Resource, ResourceType
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.api.upstream_addresses import UpstreamAddresses, UpstreamIds
+from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import UPSTREAM_LISTENER, Endpoint
-from muster_coordinator.groups.requests import OffsetCommit
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, OffsetCommit, OffsetCommitAnswer
 from muster_coordinator.upstream.node_ids import parse_node_ids
 from muster_coordinator.upstream.remembered import Remembered
+from muster_coordinator.upstream.topic_counts import Counts, lacking
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface
@@ -20,7 +23,24 @@ from tests.made_settings import api_settings
 BASE = 1_000_000
 
 
+class Topics:
+    """`doubt`: of whatever is wanted; questions are kept until the test answers."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {"theirs": 8}
+        self.asked: list[tuple[Mapping[str, int], Callable[[Counts], None]]] = []
+
+    def doubtful(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
+        return lacking(wanted, self.known)
+
+    def ask(self, wanted: Mapping[str, int], told: Callable[[Counts], None]) -> None:
+        self.asked.append((wanted, told))
+
+
 class Upstream:
+    def __init__(self) -> None:
+        self.topics = Topics()
+
     rows: tuple[Mapping[str, int], ...] | None = ({"api_key": 3, "min_version": 1, "max_version": 12},)
 
     def advertised(self) -> tuple[Mapping[str, int], ...] | None:
@@ -75,6 +95,82 @@ def test_a_group_is_committed_for_a_topic_that_only_the_upstream_has(world: Worl
     ((_, request, _),) = world.client.surface.group_requests
     assert isinstance(request, OffsetCommit)
     assert [(t.topic, [p.partition for p in t.partitions]) for t in request.topics] == [("theirs", [7])]
+
+
+def commits(world: World, **topics: list[int]) -> None:
+    assert isinstance(world.client.surface, FakeSurface)
+    world.client.surface.on_group = taken
+    told = [
+        {
+            "name": name,
+            "partitions": [{"partition_index": p, "committed_offset": 5, "committed_metadata": ""} for p in partitions],
+        }
+        for name, partitions in topics.items()
+    ]
+    who = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
+    world.client.send(Api.OFFSET_COMMIT, 8, **who, topics=told)
+
+
+def reached(world: World) -> dict[str, list[int]]:
+    """What came to the group's shard, which answers it."""
+    assert isinstance(world.client.surface, FakeSurface)
+    ((_, request, _),) = world.client.surface.group_requests
+    assert isinstance(request, OffsetCommit)
+    return {topic.topic: [one.partition for one in topic.partitions] for topic in request.topics}
+
+
+def taken(request: GroupRequest) -> GroupAnswer:
+    assert isinstance(request, OffsetCommit)
+    return OffsetCommitAnswer([(t.topic, [(one.partition, 0) for one in t.partitions]) for t in request.topics])
+
+
+def codes(world: World) -> dict[str, list[int]]:
+    (answer,) = world.client.receive()
+    return {topic.name: [int(one.error_code.value) for one in topic.partitions] for topic in answer.topics}
+
+
+def test_a_commit_for_what_the_upstream_does_not_have_is_refused_for_that_alone(world: World) -> None:
+    commits(world, theirs=[0, 9, -1], typo=[0], hidden=[0], new=[1])
+    ((wanted, told),) = world.upstream.topics.asked
+    assert wanted == {"theirs": 9, "typo": 0, "hidden": 0, "new": 1}
+    assert world.client.receive() == [], "nobody is refused before they are asked"
+    told({"theirs": 8, "typo": 0, "new": 2})
+    assert reached(world) == {"theirs": [0], "hidden": [0], "new": [1]}
+    assert codes(world) == {"theirs": [0, 3, 3], "typo": [3], "hidden": [0], "new": [0]}
+
+
+def test_nothing_is_refused_while_nobody_can_tell(world: World) -> None:
+    commits(world, typo=[0])
+    ((_, told),) = world.upstream.topics.asked
+    told({})
+    assert reached(world) == {"typo": [0]}
+    assert codes(world) == {"typo": [0]}
+
+
+def test_what_the_upstream_has_is_not_asked_for(world: World) -> None:
+    commits(world, theirs=[0, 7])
+    assert world.upstream.topics.asked == []
+    assert reached(world) == {"theirs": [0, 7]}
+
+
+def test_nobody_is_told_of_a_topic_that_is_none_of_his(world: World) -> None:
+    def no_topics(_context: RequestContext, _operation: object, resource: Resource) -> bool:
+        return resource.type is not ResourceType.TOPIC
+
+    surface = world.client.surface
+    settings = api_settings(topics_mode=TopicsMode.KAFKA, coordinator_base=BASE)
+    world.dispatcher = Dispatcher(surface, settings, no_topics, upstream=world.upstream)
+    world.client = KafkaClient(surface, dispatcher=world.dispatcher)
+    commits(world, theirs=[0], typo=[0])
+    assert world.upstream.topics.asked == []
+    assert codes(world) == {"theirs": [29], "typo": [29]}
+
+
+def test_a_client_that_goes_while_they_are_asked(world: World) -> None:
+    commits(world, typo=[0])
+    ((_, told),) = world.upstream.topics.asked
+    world.client.connection.close()
+    told({"typo": 0})
 
 
 @pytest.mark.parametrize("version", [0, 3])

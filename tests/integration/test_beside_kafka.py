@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -318,6 +318,28 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     consumer.close()
     events = [world.cluster.metrics(replica) for replica in range(world.cluster.replicas)]
     assert all('muster_events_total{event="upstream not reached"}' in text for text in events)
+
+
+def test_a_commit_for_what_kafka_does_not_have_is_refused(world: World) -> None:
+    topic = world.create("two-partitions", 2)
+    consumer = Consumer({"bootstrap.servers": world.cluster.bootstrap, "group.id": "careless", "log_level": 0})
+
+    def refused(name: str, partition: int) -> int:
+        """The code of a commit; 0: it was taken."""
+        try:
+            (one,) = consumer.commit(offsets=[TopicPartition(name, partition, 1)], asynchronous=False)
+        except KafkaException as error:
+            return int(error.args[0].code())
+        return int(one.error.code()) if one.error else 0
+
+    # Made a moment ago, and of partitions that came a moment ago.
+    wait_until("a commit", lambda: refused(topic, 1) == 0, PATIENCE_S, every=0.5)
+    absent = KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert [refused(topic, 2), refused("no-such-topic", 0)] == [absent, absent]
+    admin = world.admin()
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
+    assert refused(topic, 2) == 0
+    consumer.close()
 
 
 def test_offsets_of_a_topic_that_is_deleted_go_with_it_and_its_successor_has_its_own(world: World) -> None:

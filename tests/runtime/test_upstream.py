@@ -32,6 +32,8 @@ class FakeBroker:
         self.acls: dict[str, Any] | bytes = {"error_code": 0, "error_message": None, "resources": ()}
         """The answer to DescribeAcls, or its bytes."""
         self.raw: bytes | None = None
+        self.named: bytes | None = None
+        """The answer to a question about some topics."""
         self.asked = 0
         self.server: asyncio.Server | None = None
         self.port = 0
@@ -72,6 +74,8 @@ class FakeBroker:
             if isinstance(self.acls, bytes):
                 return self.acls
             values = self.acls
+        elif self.named is not None:
+            return self.named
         else:
             told = [{"node_id": one.node, "host": "127.0.0.1", "port": one.port, "rack": None} for one in self.brokers]
             values = {"brokers": told, "cluster_id": "c", "controller_id": 1, "topics": self._topics(body)}

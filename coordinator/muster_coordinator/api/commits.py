@@ -4,7 +4,8 @@ A commit carries the topic's id from the image (decision 27), so that it expires
 when another of the same name is. With topics.mode none every name is accepted and has no id. Partitions that are
 refused here never reach the shard; the answer merges both kinds in the order of the request. Before a topic is called
 unknown, the controller's leader is asked whether this replica's image is behind; without its answer the code is
-COORDINATOR_NOT_AVAILABLE, on which clients ask again.
+COORDINATOR_NOT_AVAILABLE, on which clients ask again. Beside an upstream Kafka a topic that its last list lacks is
+asked for there (`upstream.topic_counts`); what nobody can tell is taken, as everything is with topics.mode none.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ from muster_coordinator.groups.requests import (
     TopicCommit,
 )
 from muster_coordinator.topics.stores import Capability
+from muster_coordinator.upstream.topic_counts import NOBODY_KNOWS, Counts
+from muster_coordinator.upstream.view import UpstreamView
 from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -52,6 +55,9 @@ class Commits:
         if image is None:
             reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
             return
+        if services.upstream is not None:
+            self._commit_beside(services.upstream, context, version, request, reply)
+            return
         topics, errors = self._known(context, version, request, image)
         if errors and not _UNKNOWN.isdisjoint(errors.values()):
             # The topic may be unknown only here, when another replica answered its creation. Java's consumer does not
@@ -59,6 +65,30 @@ class Commits:
             services.surface.when_image_current(lambda current: self._again(current, context, version, request, reply))
         else:
             self._commit(context, version, request, image, topics, errors, reply)
+
+    def _commit_beside(
+        self, upstream: UpstreamView, context: RequestContext, version: int, request: OffsetCommit, reply: Exchange
+    ) -> None:
+        """Of topics that the upstream has."""
+        wanted: dict[str, int] = {}
+        for topic in request.topics:
+            if self._services.may_topic(context, Operation.READ, topic.topic):
+                highest = max((p.partition for p in topic.partitions), default=0)
+                wanted[topic.topic] = max(highest, wanted.get(topic.topic, 0))
+
+        def told(counts: Counts) -> None:
+            image = self._services.surface.image()
+            if image is None:
+                reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
+                return
+            topics, errors = self._known(context, version, request, image, counts)
+            self._commit(context, version, request, image, topics, errors, reply)
+
+        doubtful = upstream.topics.doubtful(wanted)
+        if doubtful:
+            upstream.topics.ask(doubtful, told)
+        else:
+            told({})
 
     def _again(
         self, current: bool, context: RequestContext, version: int, request: OffsetCommit, reply: Exchange
@@ -114,9 +144,14 @@ class Commits:
         self._services.surface.group_request(offsets_partition(image, request.group), accepted, context, answered)
 
     def _known(
-        self, context: RequestContext, version: int, request: OffsetCommit, image: ClusterImage
+        self,
+        context: RequestContext,
+        version: int,
+        request: OffsetCommit,
+        image: ClusterImage,
+        counts: Counts = NOBODY_KNOWS,
     ) -> tuple[list[TopicCommit], Errors]:
-        """(topics for the shard, with their ids; the errors of all others)."""
+        """(topics for the shard, with their ids; the errors of all others). `counts`: partitions at the upstream."""
         kept: list[TopicCommit] = []
         errors: Errors = {}
         by_id = version >= _COMMIT_IDS_SINCE
@@ -128,7 +163,7 @@ class Commits:
             elif not self._services.may_topic(context, Operation.READ, name):
                 code = Code.TOPIC_AUTHORIZATION_FAILED
             else:
-                known, unknown = split_known(self._services, name, topic, image)
+                known, unknown = split_known(self._services, name, topic, image, counts)
                 if known.partitions:
                     kept.append(known)
                 errors.update({(key, p.partition): Code.UNKNOWN_TOPIC_OR_PARTITION for p in unknown})
@@ -196,13 +231,17 @@ class Commits:
 
 
 def split_known(
-    services: Services, name: str, topic: TopicCommit, image: ClusterImage
+    services: Services, name: str, topic: TopicCommit, image: ClusterImage, counts: Counts = NOBODY_KNOWS
 ) -> tuple[TopicCommit, Sequence[PartitionCommit]]:
-    """(the partitions that exist, with the topic's id; those that do not)."""
+    """(the partitions that exist, with the topic's id; those that do not). `counts`: partitions at the upstream."""
     described = image.topics.get(name)
     if described is None:
         if not services.store.can(Capability.TOPICS):
-            return TopicCommit(name, EMPTY_ID, topic.partitions), ()
+            there = counts.get(name)
+            if there is None:
+                return TopicCommit(name, EMPTY_ID, topic.partitions), ()
+            known = tuple(p for p in topic.partitions if 0 <= p.partition < there)
+            return TopicCommit(name, EMPTY_ID, known), [p for p in topic.partitions if not 0 <= p.partition < there]
         return TopicCommit(name, EMPTY_ID, ()), topic.partitions
     count = len(described.partitions)
     unknown = [p for p in topic.partitions if not 0 <= p.partition < count]

@@ -18,6 +18,7 @@ from muster_coordinator.ports import Notice
 from muster_coordinator.runtime.upstream_acls import UpstreamAcls
 from muster_coordinator.runtime.upstream_dial import UpstreamDialler
 from muster_coordinator.runtime.upstream_frames import Frames
+from muster_coordinator.runtime.upstream_topics import UpstreamTopics
 from muster_coordinator.setting_values import format_address
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.apis import Offered, advertised, common
@@ -36,6 +37,7 @@ from muster_coordinator.upstream.looks import (
     read_versions,
 )
 from muster_coordinator.upstream.remembered import Remembered, Said
+from muster_coordinator.upstream.view import TopicCounts
 from muster_coordinator.wire.versions import Api
 
 Address = tuple[str, int]
@@ -70,6 +72,8 @@ class Upstream:
         self._wall_ms = wall_ms
         self._gone = gone
         self._deleted = DeletedTopics()
+        self._topic_questions = UpstreamTopics(loop, dialler, self._whom)
+        self.topics: TopicCounts = self._topic_questions
         self._brokers: tuple[Broker, ...] = ()
         self._versions: dict[Address, Mapping[int, Offered]] = {}
         """What each broker said at its last look."""
@@ -77,7 +81,7 @@ class Upstream:
         self._remembered: Remembered | None = None
         self._topics_due_s = -math.inf
         """When topics are looked at next, by the loop's clock."""
-        self._turn = self._look_turn = 0
+        self._turn = self._look_turn = self._topic_turn = 0
         self._task: asyncio.Task[None] | None = None
         self._sooner = asyncio.Event()
         self._reached: bool | None = None
@@ -87,6 +91,7 @@ class Upstream:
         self._task = self._loop.create_task(self._look_for_ever())
 
     def close(self) -> None:
+        self._topic_questions.close()
         if self._task is not None:
             self._task.cancel()
 
@@ -143,6 +148,11 @@ class Upstream:
         self._notice("a broker of the upstream has no port here: upstream.node.ids lacks it", {"broker": node}, None)
 
     # -- looking
+
+    def _whom(self) -> list[Address]:
+        """Whom to ask about topics; nobody while no broker was reached last."""
+        self._topic_turn += 1
+        return [] if self.away else self._in_turn(self._topic_turn)
 
     def _in_turn(self, turn: int) -> list[Address]:
         """Whom to ask, another one first each time: brokers that are known, then the configuration's addresses."""
@@ -263,6 +273,7 @@ class Upstream:
         # Off the loop: it makes an object of each partition.
         found = await self._loop.run_in_executor(None, read_listed, said.version, said.frame)
         self._deleted.listed(self._wall_ms(), found)
+        self._topic_questions.listed(found.counts)
         ids = self._deleted.to_ask()
         if not ids:
             return {}

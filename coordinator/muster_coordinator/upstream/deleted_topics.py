@@ -11,6 +11,7 @@ successor. What this does not do: know of topics that nobody saw since this proc
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from muster_coordinator.errors import Code
@@ -32,6 +33,8 @@ class Listed(NamedTuple):
     cluster_id: str | None
     names: Mapping[bytes, str]
     """By id."""
+    counts: Mapping[str, int] = MappingProxyType({})
+    """How many partitions they have, by name."""
 
 
 class _Topic:

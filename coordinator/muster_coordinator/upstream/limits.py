@@ -30,6 +30,14 @@ TOPICS_BYTES_MAX = 2 * MIB
 """A list of all topics that is kept: some 55,000 partitions. Reading it when it is needed holds the loop for 0.3 s."""
 TOLD_BYTES_MAX = MIB
 """Answers about topics that clients got since."""
+TOPICS_ASKED_MAX = 1_000
+"""Topics of one commit that are asked for because they are in no list."""
+TOPIC_QUESTIONS_MAX = 50
+"""Commits whose topics are being asked for; those of another one are not known."""
+TOPICS_ASKED_MS_MAX = 2_000
+"""For all of that: the answers to a client's heartbeats wait behind its commit."""
+TOPICS_ASKED_AGAIN_MS = 500
+"""Before another broker is asked for a topic that one does not know: it may have been made just now."""
 ACLS_CORRELATION = 4
 """Of the request for ACLs, on the connection of a look."""
 LOOK_AGAIN_MS = 500

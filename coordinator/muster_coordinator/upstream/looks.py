@@ -15,6 +15,7 @@ from muster_coordinator.upstream.brokers import Broker, readdressed
 from muster_coordinator.upstream.deleted_topics import Listed
 from muster_coordinator.upstream.frames import framed, read_answer
 from muster_coordinator.upstream.remembered import Remembered
+from muster_coordinator.upstream.topic_counts import counts_of
 from muster_coordinator.wire.schema import EMPTY_UUID
 from muster_coordinator.wire.versions import VERSIONS, Api
 
@@ -92,7 +93,7 @@ def read_listed(version: int, frame: bytes) -> Listed:
     answer = read_answer(Api.METADATA, version, frame)
     ids = ((getattr(topic, "topic_id", EMPTY_UUID), topic) for topic in answer.topics)
     names = {topic_id: topic.name for topic_id, topic in ids if topic_id != EMPTY_UUID and not topic.error_code}
-    return Listed(getattr(answer, "cluster_id", None), names)
+    return Listed(getattr(answer, "cluster_id", None), names, counts_of(answer))
 
 
 def read_brokers(version: int, frame: bytes) -> tuple[Broker, ...]:
