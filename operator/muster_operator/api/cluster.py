@@ -45,7 +45,7 @@ from muster_operator.api.security import (
 )
 from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
 from muster_operator.api.topic_store import TopicStore, is_written
-from muster_operator.api.upstream_kafka import CLUSTER_RULES, PREFIX
+from muster_operator.api.upstream_kafka import CLUSTER_RULES, PREFIX, KafkaStore
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
 Json = Mapping[str, Any]
@@ -433,9 +433,15 @@ class ClusterSpec:
         )
 
     @property
+    def passes_logins_on(self) -> KafkaStore | None:
+        """The existing Kafka at which clients log in themselves."""
+        kafka = None if self.topics is None else self.topics.kafka
+        return kafka if kafka is not None and kafka.pass_logins_on else None
+
+    @property
     def has_operator_user(self) -> bool:
         """The operator has a SCRAM user of its own in the cluster."""
-        return any(item.mechanism is not None for item in self.listeners)
+        return self.passes_logins_on is None and any(item.mechanism is not None for item in self.listeners)
 
     @property
     def external_listeners(self) -> tuple[Listener, ...]:

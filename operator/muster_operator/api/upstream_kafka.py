@@ -20,8 +20,8 @@ from muster_operator.api.client_access import SASL_MECHANISMS, SECRET_NAME
 from muster_operator.api.errors import InvalidObject
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.pod import NAME
-from muster_operator.api.schema import Rule, Text, choice
-from muster_operator.api.security import NONE
+from muster_operator.api.schema import Boolean, Rule, Text, choice
+from muster_operator.api.security import NONE, SCRAM
 
 PREFIX: Final = "upstream."
 """How the coordinator's settings about that Kafka begin. All of them are the operator's beside `topics`."""
@@ -131,6 +131,11 @@ class KafkaStore:
                 kafka.authentication is None or kafka.authentication.type != "plain" or kafka.tls is not None
             ),
         ),
+        Rule(
+            cel="!has(self.passLoginsOn) || !self.passLoginsOn || has(self.authentication)",
+            message="`authentication` must be set with `passLoginsOn`: the coordinators are a user of their own there",
+            holds=lambda kafka: not kafka.pass_logins_on or kafka.authentication is not None,
+        ),
     )
 
     bootstrap_servers: str = spec_field(
@@ -151,7 +156,14 @@ class KafkaStore:
         default="0-8",
     )
     authentication: UpstreamLogin | None = spec_field(
-        Record(UpstreamLogin), "Who the coordinators are there; clients have this user's rights. Absent: nobody."
+        Record(UpstreamLogin),
+        "Who the coordinators are there; clients have this user's rights, unless `passLoginsOn`. Absent: nobody.",
+    )
+    pass_logins_on: bool = spec_field(
+        Boolean(),
+        "Clients log in at that Kafka themselves: what they say by SCRAM is passed on, its users and ACLs hold, for"
+        " groups too with `authorization`. The operator's looks are by the login of `authentication`.",
+        default=False,
     )
     tls: UpstreamTls | None = spec_field(
         Record(UpstreamTls),
@@ -172,7 +184,7 @@ class KafkaStore:
 
     @property
     def knows_us(self) -> bool:
-        """The coordinators are somebody there, whose rights all clients have."""
+        """The coordinators are somebody there."""
         return self.authentication is not None or (
             self.tls is not None and self.tls.certificate_secret_name is not None
         )
@@ -184,12 +196,30 @@ def _kafka(spec: Any) -> KafkaStore | None:  # noqa: ANN401  # a ClusterSpec, wh
 
 
 _NO_KAFKA: Final = "!has(self.topics) || !has(self.topics.kafka)"
+_PASSES: Final = "has(self.topics.kafka.passLoginsOn) && self.topics.kafka.passLoginsOn"
 CLUSTER_RULES: Final[tuple[Rule, ...]] = (
     Rule(
-        cel=f"{_NO_KAFKA} || !has(self.authorization)",
-        message="`authorization` may not be set beside `topics.kafka`: records are passed on unopened, so nobody here"
-        " could judge who may read which topic",
-        holds=lambda spec: _kafka(spec) is None or spec.authorization is None,
+        cel=f"{_NO_KAFKA} || !has(self.authorization) || {_PASSES}",
+        message="`authorization` may not be set beside `topics.kafka` without `passLoginsOn`: records are passed on"
+        " unopened, so nobody here could judge who may read which topic",
+        holds=lambda spec: (kafka := _kafka(spec)) is None or spec.authorization is None or bool(kafka.pass_logins_on),
+    ),
+    Rule(
+        cel=f"{_NO_KAFKA} || !({_PASSES}) || !has(self.topics.kafka.authentication) || (has(self.listeners)"
+        " && self.listeners.all(one, has(one.authentication) && one.authentication.type.startsWith('scram'))"
+        " && self.listeners.exists(one, one.type == 'internal'"
+        " && one.authentication.type == self.topics.kafka.authentication.type))",
+        message="`listeners` must all ask for SCRAM with `passLoginsOn`, and an internal one by the type of"
+        " `topics.kafka.authentication`, by which the operator logs in",
+        holds=lambda spec: (
+            (kafka := _kafka(spec)) is None
+            or not kafka.pass_logins_on
+            or kafka.authentication is None
+            or (
+                all(one.authenticates_by in SCRAM for one in spec.listeners)
+                and any(one.authenticates_by == kafka.authentication.type for one in spec.internal_listeners)
+            )
+        ),
     ),
     Rule(
         cel=f"{_NO_KAFKA} || !has(self.listeners) || self.listeners.all(one, one.type == 'internal')",

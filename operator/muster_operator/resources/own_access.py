@@ -3,7 +3,8 @@
 The operator made these clusters, so it knows where their certificates' authority and its own password are. What an
 object names itself comes first; what it leaves out is filled in:
 
-* the operator's own look and changes go to a listener that it can use, by its own user (Secret NAME-operator-user);
+* the operator's own look and changes go to a listener that it can use, by its own user (Secret NAME-operator-user), or
+  where logins are passed on to an existing Kafka by the coordinators' user there;
 * a client gets the first internal listener that asks for the login that it has;
 * a client that has a login, or `tls`, gets the authority of that listener (Secret NAME-cluster-ca-cert).
 
@@ -31,8 +32,12 @@ def users_listener(spec: ClusterSpec, kind: str) -> Listener:
 
 def operators_listener(spec: ClusterSpec) -> Listener:
     """With an authorizer one that asks for a password, by which the operator is a super user; else the first that
-    wants no client certificate, of which the operator has none."""
+    wants no client certificate, of which the operator has none. Where logins are passed on, one that takes the login of
+    the coordinators."""
     inner = spec.internal_listeners
+    there = _login_there(spec)
+    if there is not None:
+        return next((one for one in inner if one.authenticates_by == there.type), inner[0])
     known = [one for one in inner if one.mechanism is not None] if spec.authorization is not None else []
     open_to_it = [one for one in inner if one.authenticates_by != TLS]
     return next(iter((*known, *open_to_it, *inner)))
@@ -42,9 +47,8 @@ def operators_access(cluster: str, spec: ClusterSpec, given: Access) -> tuple[Li
     """`given`: what the object says of the operator's login."""
     if given.tls is None and given.authentication is None:
         listener = operators_listener(spec)
-        return listener, Access(
-            tls=trust(cluster, listener), authentication=_own_login(cluster, listener), ca_optional=True
-        )
+        own = _login_there(spec) or _own_login(cluster, listener)
+        return listener, Access(tls=trust(cluster, listener), authentication=own, ca_optional=True)
     kind = given.authentication.type if given.authentication is not None else None
     listener = clients_listener(spec, kind)
     return listener, filled(cluster, listener, given)
@@ -74,6 +78,13 @@ def trust(cluster: str, listener: Listener) -> Tls | None:
         return Tls(ca_secret=CaSecret(name=naming.ca_certificates(naming.cluster_ca(cluster))))
     issued = naming.listener_certificate(cluster, listener.name)
     return Tls(ca_secret=CaSecret(name=listener.tls.secret_name or issued))
+
+
+def _login_there(spec: ClusterSpec) -> Authentication | None:
+    """The coordinators' own at an existing Kafka that judges logins; None: it does not."""
+    kafka = spec.passes_logins_on
+    who = None if kafka is None else kafka.authentication
+    return None if who is None else Authentication(type=who.type, secret=AuthenticationSecret(name=who.secret.name))
 
 
 def _own_login(cluster: str, listener: Listener) -> Authentication | None:

@@ -118,6 +118,8 @@ def settings(spec: ClusterSpec, peers: PeerMode) -> dict[str, str]:
             found[f"{prefix}.sasl.enabled.mechanisms"] = listener.mechanism
     if spec.authorization is not None:
         own = (naming.OPERATOR_USER,) if spec.has_operator_user else ()
+        if spec.passes_logins_on is not None:
+            own = (f"${{env:{naming.UPSTREAM_USERNAME}}}",)
         users = dict.fromkeys((*own, *spec.authorization.super_users))
         found |= {
             "authorizer.class.name": AUTHORIZER,

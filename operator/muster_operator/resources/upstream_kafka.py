@@ -26,7 +26,6 @@ from muster_operator.resources.secured import Mounted
 FIRST_PORT: Final = 20_000
 END_PORT: Final = 24_000
 """Twenty blocks. At most eight listeners have one, and the ports of the eight are in at most eight others."""
-USERNAME_VARIABLE: Final = "UPSTREAM_USERNAME"
 PASSWORD_VARIABLE: Final = "UPSTREAM_PASSWORD"
 TLS_DIR: Final = "/etc/muster-upstream/tls"
 TRUST_DIR: Final = "/etc/muster-upstream/trust"
@@ -66,9 +65,11 @@ def settings(spec: ClusterSpec, *, host: str) -> dict[str, str]:
     if who is not None:
         found["upstream.sasl.mechanism"] = who.mechanism
         found["upstream.sasl.jaas.config"] = (
-            f'{LOGIN_MODULES[who.type]} required username="${{env:{USERNAME_VARIABLE}}}"'
+            f'{LOGIN_MODULES[who.type]} required username="${{env:{naming.UPSTREAM_USERNAME}}}"'
             f' password="${{env:{PASSWORD_VARIABLE}}}";'
         )
+    if kafka.pass_logins_on:
+        found["upstream.sasl.passthrough.enable"] = "true"
     if tls is not None and tls.trusted_secret_name is not None:
         found["upstream.ssl.truststore.location"] = f"{TRUST_DIR}/ca.crt"
     if tls is not None and tls.certificate_secret_name is not None:
@@ -83,7 +84,7 @@ def environment(spec: ClusterSpec) -> list[Manifest]:
     if kafka is None or kafka.authentication is None:
         return []
     secret = kafka.authentication.secret.name
-    keys = {USERNAME_VARIABLE: naming.USERNAME_KEY, PASSWORD_VARIABLE: naming.PASSWORD_KEY}
+    keys = {naming.UPSTREAM_USERNAME: naming.USERNAME_KEY, PASSWORD_VARIABLE: naming.PASSWORD_KEY}
     return [
         {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
         for variable, key in keys.items()

@@ -75,6 +75,7 @@ SENTINELS = {"sentinels": {"addresses": "s-0:26379,s-1:26379"}}
 KAFKA = {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}
 KAFKA_LOGIN = {"type": "scram-sha-512", "secret": {"name": "kafka-login"}}
 ASKING = {**INTERNAL, "authentication": {"type": "scram-sha-512"}}
+CERTIFIED = {"name": "certified", "tls": {}, "authentication": {"type": "tls"}}
 
 
 def _beside(kafka: Spec | None = None, *, topics: Spec | None = None) -> Spec:
@@ -187,6 +188,29 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cc(
         "`authorization` may not be set beside `topics.kafka`",
         {**_beside(), "listeners": [ASKING], "authorization": {"type": "simple"}},
+    ),
+    _cc(
+        "`authorization` may not be set beside `topics.kafka`",
+        {
+            **_beside({"authentication": KAFKA_LOGIN, "passLoginsOn": False}),
+            "listeners": [ASKING],
+            "authorization": {"type": "simple"},
+        },
+    ),
+    _cc("`authentication` must be set with `passLoginsOn`", {**_beside({"passLoginsOn": True}), "listeners": [ASKING]}),
+    *(
+        _cc(
+            "`listeners` must all ask for SCRAM with `passLoginsOn`",
+            {
+                **_beside({"authentication": {**KAFKA_LOGIN, "type": login}, "passLoginsOn": True, "tls": {}}),
+                **listeners,
+            },
+        )
+        for login, listeners in (
+            ("scram-sha-512", {"listeners": [ASKING, {**CERTIFIED, "port": 9095}]}),
+            ("scram-sha-256", {"listeners": [ASKING]}),
+            ("plain", {"listeners": [ASKING]}),
+        )
     ),
     _cc("`listeners` may only be of type `internal` beside", {**_beside(), **_listeners(_external())}),
     _cc("`listeners` must all have `authentication`", _beside({"authentication": KAFKA_LOGIN})),

@@ -16,6 +16,7 @@ from muster_coordinator.settings import Settings, key_docs, settings_of
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.node_ids import parse_node_ids
 from muster_operator.api import upstream_kafka as api
+from muster_operator.api.client_access import Access, Authentication, AuthenticationSecret
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.api.errors import InvalidObject
 from muster_operator.api.fields import Record
@@ -23,6 +24,7 @@ from muster_operator.api.topic_store import TopicStore
 from muster_operator.api.upstream_kafka import KafkaStore, UpstreamLogin, UpstreamSecret, UpstreamTls
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 from muster_operator.resources import server_properties, upstream_kafka
+from muster_operator.resources.own_access import operators_access
 
 from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
 from tests.operator.resources.test_server_properties import settings
@@ -39,6 +41,8 @@ KNOWN = {
         "tls": {"trustedSecretName": "kafka-ca", "certificateSecretName": "kafka-client"},
     },
 }  # fmt: skip
+PASSING = {"passLoginsOn": True}
+BY_256 = {**INTERNAL, "authentication": {"type": "scram-sha-256"}}
 LOGIN = {"UPSTREAM_USERNAME": "muster", "UPSTREAM_PASSWORD": "of-the-secret"}
 
 
@@ -91,6 +95,34 @@ def test_login_and_certificates_are_those_of_the_secrets_and_nothing_secret_is_i
     ]  # fmt: skip
 
 
+def test_clients_log_in_there_and_groups_are_judged_by_its_acls_with_the_coordinators_user_above_them() -> None:
+    spec = {
+        "topics": {**KNOWN, "kafka": {**KNOWN["kafka"], **PASSING}}, "listeners": [BY_256],
+        "authorization": {"type": "simple", "superUsers": ["admin"]},
+    }  # fmt: skip
+    read = settings(0, environment=LOGIN, **spec)
+    assert read.upstream_passes_logins
+    assert read.super_users == {"User:muster", "User:admin"}
+    offered = read.sasl("INTERNAL")
+    assert offered is not None
+    assert (offered.elsewhere, offered.mechanisms) == (True, ("SCRAM-SHA-256",))
+    parsed = cluster_spec(**spec)
+    assert not parsed.has_operator_user, "nobody here could judge it"
+    assert "operator-user" not in json.dumps(cluster_children(parsed))
+    listener, access = operators_access("main", parsed, Access(tls=None, authentication=None))
+    assert (listener.name, access.authentication) == (
+        "internal", Authentication(type="scram-sha-256", secret=AuthenticationSecret(name="kafka-login")),
+    )  # fmt: skip
+
+
+def test_the_operator_takes_the_listener_that_takes_its_login() -> None:
+    other = {"name": "other", "port": 9095, "authentication": {"type": "scram-sha-512"}}
+    kafka = {**KNOWN["kafka"], **PASSING}
+    for listeners, name in (([BY_256, other], "internal"), ([other, BY_256], "internal")):
+        parsed = cluster_spec(topics={**KNOWN, "kafka": kafka}, listeners=listeners)
+        assert operators_access("main", parsed, Access(tls=None, authentication=None))[0].name == name
+
+
 @pytest.mark.parametrize("password", ["a b", "p#;=!'ö", "${env:POD_NAME}", "x" * 4_000, "\t"])
 def test_a_password_arrives_as_it_is_in_the_secret(password: str) -> None:
     login = settings(
@@ -135,13 +167,8 @@ def test_the_rules_refuse_exactly_what_the_coordinator_would_not_start_with() ->
             spec = cluster_spec(topics=beside(**kafka), listeners=listeners)
         except InvalidObject as error:
             assert error.message.startswith(("`listeners` must all have", "`tls` must be set"))
-            store = KafkaStore(
-                bootstrap_servers=SERVERS,
-                authentication=None if login is None else UpstreamLogin(type=login, secret=UpstreamSecret(name="s")),
-                tls=None if tls is None else Record(UpstreamTls).parse(tls, ""),
-            )
             with pytest.raises(CallerError, match=r"asks nobody who he is|shows the password"):
-                started(replace(cluster_spec(listeners=listeners), topics=TopicStore(mode="kafka", kafka=store)))
+                started(unseen(login, tls, listeners))
             refused += 1
         else:
             read = started(spec)
@@ -150,6 +177,46 @@ def test_the_rules_refuse_exactly_what_the_coordinator_would_not_start_with() ->
             assert read.upstream_protocol.tls == (tls is not None)
             taken += 1
     assert (taken, refused) == (12 + 4 + 28, 4 + 32)
+
+
+def unseen(login: str | None, tls: dict[str, str] | None, listeners: Any, *, passes: bool = False) -> ClusterSpec:
+    """What no rule has seen."""
+    store = KafkaStore(
+        bootstrap_servers=SERVERS,
+        authentication=None if login is None else UpstreamLogin(type=login, secret=UpstreamSecret(name="s")),
+        tls=None if tls is None else Record(UpstreamTls).parse(tls, ""),
+        pass_logins_on=passes,
+    )
+    return replace(cluster_spec(listeners=listeners), topics=TopicStore(mode="kafka", kafka=store))
+
+
+def test_where_logins_are_passed_on_they_refuse_what_it_would_not_start_with_and_the_operator_not_log_in_to() -> None:
+    taken = refused = not_the_operator = 0
+    for login, tls, listeners in itertools.product(
+        _LOGINS, _TLS, (*_LISTENERS, [BY_256], [ASKING, {**BY_256, "name": "b", "port": 9096}])
+    ):
+        kafka: dict[str, Any] = {**PASSING, **({} if tls is None else {"tls": tls})}
+        if login is not None:
+            kafka["authentication"] = {"type": login, "secret": {"name": "kafka-login"}}
+        try:
+            spec = cluster_spec(topics=beside(**kafka), listeners=listeners)
+        except InvalidObject:
+            try:
+                started(unseen(login, tls, listeners, passes=True))
+            except CallerError:
+                refused += 1
+            else:
+                own = {one.get("authentication", {}).get("type") for one in listeners}
+                assert login not in own, "a coordinator would start, and the operator not get in"
+                not_the_operator += 1
+        else:
+            assert started(spec).upstream_passes_logins
+            taken += 1
+    assert taken == 5 * 4
+    assert refused > not_the_operator > 0
+
+
+def test_an_authorizer_needs_logins_that_are_passed_on() -> None:
     with pytest.raises(InvalidObject, match="`authorization` may not be set beside"):
         cluster_spec(topics=PLAIN_KAFKA, listeners=[ASKING], authorization={"type": "simple"})
     judged = cluster_spec(listeners=[ASKING], authorization={"type": "simple"})
@@ -165,11 +232,12 @@ def test_a_listener_from_outside_is_refused_in_words() -> None:
 def test_no_setting_about_that_kafka_may_be_in_config_beside_topics() -> None:
     """Every key that the coordinator knows of them, whatever the mode; without `topics` they are the user's."""
     keys = [doc.key for doc in key_docs() if doc.key.startswith("upstream.")]
-    assert len(keys) == 12
+    assert len(keys) == 13
     for key, topics in itertools.product([*keys, "topics.mode"], [PLAIN_KAFKA, {"mode": "none"}, {}]):
         with pytest.raises(InvalidObject, match=r"`config` may not hold `topics\.mode`"):
             cluster_spec(topics=topics, config={key: "x"})
-    written = upstream_kafka.settings(cluster_spec(topics=KNOWN, listeners=[ASKING]), host="h")
+    passing = {**KNOWN, "kafka": {**KNOWN["kafka"], **PASSING}}
+    written = upstream_kafka.settings(cluster_spec(topics=passing, listeners=[BY_256]), host="h")
     assert set(written) == {*keys} - {"upstream.coordinator.node.id.base", "upstream.ssl.key.password"}
     by_hand = {"topics.mode": "kafka", "upstream.bootstrap.servers": "k:1", "upstream.listeners": "INTERNAL://h:20000"}
     assert settings(0, config=by_hand).topics_mode == "kafka"
