@@ -11,6 +11,7 @@ from tests.mutants.of_departures import DEPARTURE_MUTANTS
 from tests.mutants.of_growth import GROWTH_MUTANTS
 from tests.mutants.of_joining import JOINING_MUTANTS
 from tests.mutants.of_moves import MOVES_MUTANTS
+from tests.mutants.of_passed_logins import PASSED_LOGIN_MUTANTS
 from tests.mutants.of_placement import PLACEMENT_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
 from tests.mutants.of_topic_transactions import TOPIC_TRANSACTION_MUTANTS
@@ -194,6 +195,7 @@ RULE_MUTANTS = (
     *BINDING_MUTANTS,
     *JOINING_MUTANTS,
     *MOVES_MUTANTS,
+    *PASSED_LOGIN_MUTANTS,
     *PLACEMENT_MUTANTS,
     *DEPARTURE_MUTANTS,
     *BALANCER_MUTANTS,

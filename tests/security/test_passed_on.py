@@ -73,6 +73,15 @@ def test_plain() -> None:
     assert here.judged(Judged(b""), NOW) == Accepted(b"", "alice")
 
 
+def test_who_is_refused_there_is_nobody_here() -> None:
+    one = session()
+    one.handshake("PLAIN", 0, PassedOn)
+    one.step(b"\0alice\0canary")
+    refused = one.judged(Judged(b"", refused="no"), NOW)
+    assert isinstance(refused, Refused)
+    assert (refused.told, one.user) == ("no", None)
+
+
 @given(st.lists(st.sampled_from([b"\0", b"a", b"alice", b"\xff", b"=", b",", b" "]), max_size=8).map(b"".join))
 def test_plain_is_never_somebody_else_than_there(message: bytes) -> None:
     here, there = PassedOn("PLAIN").step(message), PlainServer({"alice": "a", "a": "alice"})

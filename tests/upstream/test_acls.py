@@ -73,6 +73,11 @@ def test_one_that_is_not_understood_is_not_passed_over(odd: dict[str, int]) -> N
         read_acls(told(3, GROUP, GROUP._replace(**odd)))
 
 
+def test_a_pattern_that_is_not_understood_hides_no_other() -> None:
+    with pytest.raises(WireError):
+        read_acls(told(3, GROUP._replace(pattern=5, permission=2)))
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [(31, "has no right to describe the cluster"), (54, "it has no authorizer"), (-1, "error -1: words")],

@@ -75,6 +75,11 @@ def test_what_says_neither_yes_nor_no_is_no_refusal(code: int) -> None:
         one.receive(taken(code=code))
 
 
+def test_a_broker_that_cannot_judge_refuses_nobody() -> None:
+    with pytest.raises(WireError):
+        shaken().receive(answered(code=-1, told="the credentials cannot be read"))
+
+
 def test_a_lifetime_below_zero_is_none() -> None:
     assert shaken().receive(answered(lifetime_ms=-5)) == Judged(b"", lifetime_ms=0)
 
