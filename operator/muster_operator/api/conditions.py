@@ -95,7 +95,10 @@ class Reason(Word):
     # CoordinatorCluster.
     QUORUM_HEALTHY = "QuorumHealthy", "Every Raft group that was seen has a caught-up majority."
     QUORUM_LOST = "QuorumLost", "At least one Raft group has no caught-up majority."
-    QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
+    QUORUM_UNKNOWN = (
+        "QuorumUnknown",
+        "Some Raft group has no leader that answered in this pass, or one that was just elected.",
+    )
     VOTERS_SPREAD = "VotersSpread", "No node has the majority of any Raft group's voters."
     TOO_FEW_COORDINATORS = (
         "TooFewCoordinators",

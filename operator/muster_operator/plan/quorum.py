@@ -34,6 +34,13 @@ class Led:
             return self.view.match.get(broker, self.view.last_index)
         return self.view.match.get(broker)
 
+    @property
+    def unheard(self) -> frozenset[int]:
+        """Voters of whom a leader knows nothing yet, as of all others when it was elected; and those that it does not
+        count."""
+        told = self.view.match
+        return frozenset(one for one in self.view.voters if not told.get(one) and one not in self.replaced)
+
     def caught_up(self, broker: int, entries_max: int) -> bool:
         match = self.match_of(broker)
         return match is not None and broker not in self.replaced and self.view.last_index - match <= entries_max
@@ -146,13 +153,29 @@ def behind(survey: Survey, broker: int, entries_max: int) -> tuple[int, ...]:
 
 
 def without_majority(survey: Survey, serving: frozenset[int], entries_max: int) -> tuple[int, ...]:
-    """Groups whose leader does not see a caught-up majority among `serving`."""
+    """Groups whose leader does not see a caught-up majority among `serving`, and would not if all were caught up of
+    whom it has not heard."""
+    return tuple(
+        sorted(
+            number
+            for number, led in survey.led.items()
+            if not _survives(led, None, serving, entries_max, spared=led.unheard)
+        )
+    )
+
+
+def unproven(survey: Survey, serving: frozenset[int], entries_max: int) -> tuple[int, ...]:
+    """Groups whose leader does not see a caught-up majority among `serving`: those of `without_majority`, and those
+    whose leader was elected a moment ago."""
     return tuple(sorted(n for n, led in survey.led.items() if not _survives(led, None, serving, entries_max)))
 
 
-def _survives(led: Led, without: int | None, serving: frozenset[int], entries_max: int) -> bool:
+def _survives(
+    led: Led, without: int | None, serving: frozenset[int], entries_max: int, spared: frozenset[int] = frozenset()
+) -> bool:
+    """`spared`: those that count as caught up."""
     voters = led.view.voters
-    fit = sum(1 for v in voters if v != without and v in serving and led.caught_up(v, entries_max))
+    fit = sum(1 for v in voters if v != without and v in serving and (v in spared or led.caught_up(v, entries_max)))
     return fit >= len(voters) // 2 + 1
 
 

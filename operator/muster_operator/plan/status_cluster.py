@@ -205,6 +205,10 @@ def _quorum_now(world: ClusterWorld, settings: PlanSettings) -> Finding:
             return finding(type_, False, Reason.QUORUM_LOST, message)
         groups = survey.headless or (quorum.CONTROLLER_GROUP,)
         return finding(type_, None, Reason.QUORUM_UNKNOWN, f"no leader is known of {survey.naming(groups)}")
+    unheard = quorum.unproven(survey, ready, settings.caught_up_entries_max)
+    if unheard:
+        message = f"the leader of {survey.naming(unheard)} has not heard from a majority yet"
+        return finding(type_, None, Reason.QUORUM_UNKNOWN, message)
     return finding(type_, True, Reason.QUORUM_HEALTHY, f"{len(survey.led)} Raft groups have a caught-up majority")
 
 

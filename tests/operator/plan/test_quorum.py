@@ -3,8 +3,22 @@
 import dataclasses
 
 import pytest
-from muster_operator.plan.quorum import behind, controller_leader, objection, only_there, survey, without_majority
+from muster_operator.plan.cluster import plan_cluster
+from muster_operator.plan.conditions import condition
+from muster_operator.plan.quorum import (
+    behind,
+    controller_leader,
+    objection,
+    only_there,
+    survey,
+    unproven,
+    without_majority,
+)
 from muster_operator.world.cluster import RaftGroupView, ReplicaView, Seat
+from muster_operator.world.views import StatefulSetView
+
+from tests.operator.plan.model_cluster import SETTINGS
+from tests.operator.plan.test_rollout_properties import fresh
 
 ALL = frozenset({0, 1, 2})
 
@@ -111,6 +125,24 @@ def test_of_five_voters_three_must_stay() -> None:
     assert without_majority(survey(views), frozenset({0, 1}), 0) == (0,)
 
 
+@pytest.mark.parametrize("told", [{1: 5_000}, {0: 0, 1: 5_000, 2: 0}])
+def test_a_leader_that_was_elected_a_moment_ago_has_lost_nothing_and_proves_nothing(told: dict[int, int]) -> None:
+    """It begins with an index of 0 for everybody else; with a long log that is no news of a lost majority."""
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match=told))
+    found = survey(views)
+    assert without_majority(found, ALL, 1_000) == ()
+    assert unproven(found, ALL, 1_000) == (1,)
+    assert objection(found, without=0, serving=ALL, entries_max=1_000) is not None, "nobody goes on its word"
+    assert without_majority(found, frozenset({1}), 1_000) == (0, 1), "who does not serve is no majority, heard or not"
+
+
+def test_who_lags_is_not_unheard() -> None:
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match={0: 1, 1: 5_000, 2: 1}))
+    assert without_majority(survey(views), ALL, 1_000) == (1,)
+
+
 def test_a_group_with_one_voter_holds_nobody_up() -> None:
     """A topic with one replica: whoever has it must restart some day, and nobody else can ever serve it meanwhile."""
     views = healthy()
@@ -159,3 +191,29 @@ def test_a_new_folder_that_the_group_has_taken_in_is_a_vote_like_any_other() -> 
 
 def test_coordinators_that_tell_neither_folders_nor_bindings_are_counted_as_before() -> None:
     assert survey(healthy()).changing == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "ready", "status", "reason"),
+    [
+        ({0: 5_000, 1: 5_000, 2: 5_000}, (0, 1, 2), "True", "QuorumHealthy"),
+        ({0: 0, 1: 5_000, 2: 0}, (0, 1, 2), "Unknown", "QuorumUnknown"),
+        ({0: 1, 1: 5_000, 2: 1}, (0, 1, 2), "False", "QuorumLost"),
+        ({0: 0, 1: 5_000, 2: 0}, (1,), "False", "QuorumLost"),
+    ],
+)
+def test_what_is_told_of_a_leader_by_whom_it_has_heard(
+    told: dict[int, int], ready: tuple[int, ...], status: str, reason: str
+) -> None:
+    world = fresh().world()
+    assert isinstance(world.statefulset, StatefulSetView)
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match=told))
+    pods = tuple(dataclasses.replace(pod, ready=pod.ordinal in ready) for pod in world.statefulset.pods)
+    world = dataclasses.replace(
+        world,
+        statefulset=dataclasses.replace(world.statefulset, pods=pods),
+        replicas={view.pod: view for view in views},
+    )
+    found = condition(plan_cluster(world, SETTINGS).status, "QuorumAvailable")
+    assert (found["status"], found["reason"]) == (status, reason)
