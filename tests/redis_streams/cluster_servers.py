@@ -102,6 +102,9 @@ class Cluster:
         """The slot of this key, with all that is in it, as `redis-cli --cluster reshard` does it."""
         slot, source = key_slot(key.encode()), self.owner(key)
         giving, taking = source.connect(), to.connect()
+        # The new owner's claim must be newer than any that the old one has under way, or it loses the slot to that one,
+        # and Redis deletes what is in it.
+        wait_until("the new owner knows how new the old one is", lambda: _epochs_known(source, to), SETTLED_S_MAX)
         taking.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
         giving.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(to))
         while names := giving.ask("CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE):
@@ -163,6 +166,15 @@ def _node(place: Path) -> RedisServer:
         "--cluster-allow-replica-migration", "no",
     )  # fmt: skip
     return server
+
+
+def _epochs_known(source: RedisServer, to: RedisServer) -> bool:
+    """Does `to` know the configuration epoch that `source` has by its own word?"""
+    name = source.connect().ask("CLUSTER", "MYID").decode()
+    said = source.connect().ask("CLUSTER", "INFO").decode().splitlines()
+    (own,) = (int(line.split(":")[1]) for line in said if line.startswith("cluster_my_epoch:"))
+    lines = [line.split() for line in to.connect().ask("CLUSTER", "NODES").decode().splitlines()]
+    return any(words[0] == name and int(words[6]) >= own for words in lines)
 
 
 def _knows(server: RedisServer, name: str) -> bool:
