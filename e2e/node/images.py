@@ -4,6 +4,7 @@
     needs    what our wheel needs for coordinator, operator, cli, as operator/requirements/image.txt locks it
     demo     what the demo's clients need beside that         (muster-demo only)
     app      our wheel
+    redis    Debian's Redis, an image of its own: whose topics are in Redis brings one
 
 Each layer is kept under the hash of what it is made of, so that an edit of our code repacks the last one only. The
 result is laid out as `operator/Dockerfile` does it: /opt/muster, user 10001, entry point `muster`.
@@ -24,6 +25,10 @@ from e2e.node.build import Tools
 USER = "10001:10001"
 REPOSITORY = "muster.test/muster"
 DEMO_REPOSITORY = "muster.test/muster-demo"
+REDIS_REPOSITORY = "muster.test/redis"
+REDIS_PACKAGE = "redis-tools"
+"""Has the program; `redis-server` is a name for it in another package, which would bring an init system with it."""
+REDIS_PROGRAM, REDIS_SERVER = "redis-check-rdb", "redis-server"
 CONFIG = Config(
     entrypoint=("muster",),
     user=USER,
@@ -56,10 +61,11 @@ class Image:
 class Images:
     muster: Image
     demo: Image
+    redis: Image
     pause: Image
 
     def all(self) -> list[Image]:
-        return [self.pause, self.muster, self.demo]
+        return [self.pause, self.muster, self.demo, self.redis]
 
     def archives(self) -> list[Path]:
         return [image.archive for image in self.all()]
@@ -79,6 +85,7 @@ def build(tools: Tools) -> Images:
     return Images(
         muster=_image(REPOSITORY, [*below, app], CONFIG),
         demo=_image(DEMO_REPOSITORY, [*below, of_demo, app], CONFIG),
+        redis=_redis(),
         pause=_pause(tools),
     )
 
@@ -125,6 +132,21 @@ def source_hash() -> str:
             if path.is_file() and path.suffix != ".pyc":
                 digest.update(f"{path.relative_to(paths.ROOT)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _redis() -> Image:
+    needs = image_base.packages([REDIS_PACKAGE])
+
+    def make(root: Path) -> None:
+        image_base.extract(needs, root)
+        program = root / "usr/bin" / REDIS_SERVER
+        if not program.exists():
+            program.symlink_to(REDIS_PROGRAM)
+        (root / "tmp").mkdir(exist_ok=True)
+        (root / "tmp").chmod(0o1777)
+
+    config = Config(entrypoint=(REDIS_SERVER,), user=USER, environment=("PATH=/usr/bin:/bin",))
+    return _image(REDIS_REPOSITORY, [_layer("redis", needs, make)], config)
 
 
 def _pause(tools: Tools) -> Image:

@@ -35,6 +35,7 @@ class Description:
     """Name → address, the control plane's first."""
     muster_image: str
     demo_image: str
+    redis_image: str
     tools: Tools
 
     @classmethod
@@ -47,6 +48,7 @@ class Description:
             nodes=found["nodes"],
             muster_image=found["muster_image"],
             demo_image=found["demo_image"],
+            redis_image=found["redis_image"],
             tools=tools,
         )
 
@@ -56,6 +58,7 @@ class Description:
             "nodes": dict(self.nodes),
             "muster_image": self.muster_image,
             "demo_image": self.demo_image,
+            "redis_image": self.redis_image,
             "tools": str(self.tools.folder),
             "kubernetes_version": self.tools.kubernetes_version,
         }
@@ -108,6 +111,7 @@ def up(sandbox: Sandbox, maker: Maker, *, tied: bool) -> Description:
             nodes=made.nodes,
             muster_image=built.muster.name,
             demo_image=built.demo.name,
+            redis_image=built.redis.name,
             tools=tools,
         )
         description.write()
