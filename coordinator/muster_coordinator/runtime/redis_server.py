@@ -210,7 +210,7 @@ class RedisServer:
         connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             info = await _answer(connection, "INFO", "server", "memory", "persistence", "replication")
-            text_of(info)
+            text_of(info)  # or it is no answer to INFO
             if is_loading(info):
                 raise BusyLoadingError("it is loading its files")
             judgement = judged(info, await _fsync(connection), self._fitness)

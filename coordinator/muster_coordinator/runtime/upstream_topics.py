@@ -103,7 +103,9 @@ class UpstreamTopics:
             try:
                 await self._dialler.connect(address, lambda made=frames: made)  # type: ignore[misc]
                 version = metadata_version(read_versions(await frames.ask(ask_versions(1))))
-                return read_counts(version, await frames.ask(ask_named(version, 2, wanted)))
+                frame = await frames.ask(ask_named(version, 2, wanted))
+                # Off the loop: a topic that is there is answered with all of its partitions.
+                return await self._loop.run_in_executor(None, read_counts, version, frame)
             except OSError as error:
                 problem = error
             except WireError as error:
