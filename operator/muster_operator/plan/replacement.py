@@ -192,12 +192,16 @@ def _nothing_lost(world: ClusterWorld, judgement: Judgement) -> Replacement:
         why = f"{pod} waits for a new data folder; claim {claim_name(world.owner, waiting[0])} and the pod have to be"
         return _waits(f"{why} deleted if the claim is still the old one", Reason.REPLACING_REPLICA)
     survey = quorum.survey(views)
-    changing = max(len(survey.changing), sum(view.groups_to_change for view in views))
+    before = condition(world.owner.status, TYPE)
+    changing = len(survey.changing)
+    if before.get("status") == "True":
+        # A member that was left out, and is not taken in yet, is seen in these only; so are replicas that are moved
+        # for other reasons, which alone are no loss.
+        changing = max(changing, sum(view.groups_to_change for view in views))
     doubt = next((_in_words(world, one) for one in judgement.unclear), "")
     if changing:
         why = f"{changing} Raft groups have not taken in a replaced coordinator's new data folder yet"
         return _waits(f"{why}; {doubt}" if doubt else why, Reason.REPLACING_REPLICA)
-    before = condition(world.owner.status, TYPE)
     if before.get("status") == "True" and not survey.complete:
         kept = Finding(type=TYPE, status="True", reason=before["reason"], message=before["message"])
         return Replacement(finding=kept)

@@ -689,3 +689,16 @@ def test_a_group_that_has_not_taken_it_in_is_looked_at_again_soon_though_every_p
     assert plan.decision == Reason.CONVERGED
     assert condition(plan.status, "VolumeLost")["reason"] == Reason.REPLACING_REPLICA
     assert plan.requeue_after_ms <= SETTINGS.wait_ms
+
+
+def test_replicas_that_are_moved_for_other_reasons_are_no_lost_volume() -> None:
+    """A broker was added, or leaves: its Raft groups are about to change, and every volume is there."""
+    model = fresh()
+    passes(model, 3)
+    world = model.world()
+    views = {
+        name: replace(view, groups_to_change=5) if isinstance(view, ReplicaView) else view
+        for name, view in world.replicas.items()
+    }
+    found = condition(plan_cluster(replace(world, replicas=views), SETTINGS).status, "VolumeLost")
+    assert (found["status"], found["reason"]) == ("False", Reason.VOLUMES_PRESENT)
