@@ -226,7 +226,8 @@ class Cluster:
 
 
 MOVED = (
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._RESOLVE, KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError._RESOLVE, KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
 )  # fmt: skip
 """The last: of a question that librdkafka keeps for a connection to the one that has gone."""
 

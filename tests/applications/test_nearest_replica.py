@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.applications.clusters import cluster_for
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
+from tests.watermarks import watermarks
 
 pytestmark = [pytest.mark.applications, pytest.mark.timeout(900)]
 
@@ -116,7 +117,7 @@ def whole(cluster: MusterCluster) -> int:
     """Records of the partition."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "log_level": 0})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=30)[1]
+        return watermarks(consumer, TopicPartition(TOPIC, 0))[1]
     finally:
         consumer.close()
 

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests import java_tools
 from tests.faults.checks import Produced
 from tests.integration.failover_load import JAVA, Load
+from tests.watermarks import watermarks
 
 TOPIC = "produced"
 PARTITIONS = 6
@@ -124,23 +125,6 @@ def franz_go(go_tools: Path, bootstrap: str, partitions: Sequence[int]) -> Progr
     numbers = ",".join(map(str, partitions))
     command = [str(go_tools), "produce", bootstrap, TOPIC, numbers, "franz-go", str(PATIENCE_MS)]
     return Program("franz-go", command, partitions)
-
-
-ASK_AGAIN = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT)
-
-
-def watermarks(consumer: Consumer, at: TopicPartition) -> tuple[int, int]:
-    """(first offset, end) of a partition. librdkafka asks once, and leaderships still go home after the faults."""
-    deadline = time.monotonic() + READ_TIMEOUT_S
-    while True:
-        try:
-            low, end = consumer.get_watermark_offsets(at, timeout=20)
-        except KafkaException as refusal:
-            if refusal.args[0].code() not in ASK_AGAIN or time.monotonic() > deadline:
-                raise
-            consumer.poll(0.1)
-        else:
-            return low, end
 
 
 def logs(bootstrap: str) -> dict[int, list[str]]:

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests import java_tools, kafka_tools
 from tests.raw_client import Disconnected, RawClient
 from tests.raw_group import NONE, RETRIABLE, Refused, commit, fetch, find_coordinator
+from tests.watermarks import watermarks
 
 JAVA = Path(__file__).parents[1] / "clients" / "members" / "java"
 RETRY_S = 0.05
@@ -195,7 +196,7 @@ def records_of(bootstrap: str, topic: str, partition: int, seconds: float = 60) 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "verify", "enable.auto.commit": False})
     try:
         at = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(at, timeout=20)
+        _, end = watermarks(consumer, at)
         consumer.assign([at])
         values: list[str] = []
         deadline = time.monotonic() + seconds

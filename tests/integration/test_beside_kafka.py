@@ -286,9 +286,11 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     consumer = Consumer(
         {
             "bootstrap.servers": world.cluster.bootstrap, "group.id": "patient", "auto.offset.reset": "earliest",
-            "enable.auto.commit": False, "session.timeout.ms": 6_000, "log_level": 0,
+            "enable.auto.commit": False, "session.timeout.ms": 10_000, "log_level": 0,
         }
     )  # fmt: skip
+    # Not 6 s: librdkafka gives its session up when no heartbeat was answered for so long, and they are 3 s apart and
+    # wait behind commits. So an answer 3 s late, on a busy machine, was the end of it, whatever Kafka did.
     consumer.subscribe([topic], on_revoke=lambda _, gone: lost.extend(gone), on_lost=lambda _, gone: lost.extend(gone))
     read: list[bytes | None] = []
 
@@ -304,7 +306,7 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     world.kafka.kill()
     try:
         began_s, commits = time.monotonic(), 0
-        while time.monotonic() - began_s < 14:  # two sessions
+        while time.monotonic() - began_s < 14:  # longer than a session
             commits += 1
             consumer.commit(offsets=[TopicPartition(topic, 0, commits % 3)], asynchronous=False)
             consumer.poll(0.1)

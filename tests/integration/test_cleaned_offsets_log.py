@@ -15,6 +15,7 @@ from tests.integration.test_many_raft_groups import create_topic
 from tests.live_files import live_paths, live_sizes
 from tests.raw_client import RawClient
 from tests.raw_group import NONE, commit, fetch, find_coordinator
+from tests.watermarks import watermarks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -51,7 +52,7 @@ def read(bootstrap: str) -> tuple[int, int, list[tuple[int, bytes]]]:
         }
     )
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition("__consumer_offsets", 0), timeout=20)
+        low, high = watermarks(consumer, TopicPartition("__consumer_offsets", 0))
         consumer.assign([TopicPartition("__consumer_offsets", 0, low)])
         found: list[tuple[int, bytes]] = []
         deadline = time.monotonic() + 60

@@ -17,6 +17,7 @@ from muster_coordinator.cli.exits import Exit
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_replaced_replica import all_changed, data_of
+from tests.watermarks import watermarks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -80,7 +81,7 @@ def committed(bootstrap: str, group: str) -> int:
 def records(bootstrap: str) -> dict[tuple[int, int], str]:
     """All that the topic holds."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.auto.commit": False})
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=60)[1] for p in range(PARTITIONS)}
+    ends = {p: watermarks(consumer, TopicPartition(TOPIC, p))[1] for p in range(PARTITIONS)}
     found: dict[tuple[int, int], str] = {}
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
 
@@ -130,7 +131,7 @@ def ends_of_offsets(bootstrap: str) -> dict[str, int]:
     ends = {}
     for number in range(OFFSETS_PARTITIONS):
         of = TopicPartition("__consumer_offsets", number)
-        ends[f"__consumer_offsets-{number}"] = int(consumer.get_watermark_offsets(of, timeout=60)[1])
+        ends[f"__consumer_offsets-{number}"] = watermarks(consumer, of)[1]
     consumer.close()
     return ends
 

@@ -17,6 +17,7 @@ from tests.api.store_contract import batches_of
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.second_client import SecondClient
 from tests.redis_streams.redis_server import Connection, RedisServer
+from tests.watermarks import watermarks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 OFFSETS = Offsets.of_bits(10)
@@ -424,6 +425,6 @@ def test_seek_by_offset_and_by_time(cluster: MusterCluster) -> None:
     first_ms = OFFSETS.id_of(everything[0].offset()).milliseconds
     (by_time,) = consumer.offsets_for_times([TopicPartition("sought", 0, first_ms)], PATIENCE_S)
     assert by_time.offset == everything[0].offset()
-    low, high = consumer.get_watermark_offsets(TopicPartition("sought", 0), PATIENCE_S)
+    low, high = watermarks(consumer, TopicPartition("sought", 0))
     assert (low, high) == (0, everything[-1].offset() + 1)
     consumer.close()

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.integration.second_client import SecondClient
 from tests.pipeline.logs import deflate
 from tests.topics.batch_bytes import T0, Rec, batch
+from tests.watermarks import watermarks
 
 CODECS = (0, 1, 2, 3, 4)
 NOT_YET = {5, 6, 7, 15, 78}
@@ -122,7 +123,7 @@ def read(bootstrap: str, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, i
     consumer = reader(bootstrap)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        starts = {one: consumer.get_watermark_offsets(TopicPartition(*one), timeout=20)[0] for one in wanted}
+        starts = {one: watermarks(consumer, TopicPartition(*one))[0] for one in wanted}
         consumer.assign([TopicPartition(*one, start) for one, start in starts.items()])
         found: dict[tuple[str, int], tuple[int, list[str]]] = {one: (start, []) for one, start in starts.items()}
         ended: set[tuple[str, int]] = set()
