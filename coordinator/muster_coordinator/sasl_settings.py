@@ -17,11 +17,12 @@ PREFIX = "listener.name."
 _ENABLED = "sasl.enabled.mechanisms"
 _REAUTH = "connections.max.reauth.ms"
 _JAAS = "sasl.jaas.config"
+_OF_USERS = ("sasl.oauthbearer.sub.claim.name",)
 _OF_TOKENS = (
     "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.oauthbearer.expected.issuer",
     "sasl.oauthbearer.expected.audience",
-    "sasl.oauthbearer.sub.claim.name",
+    *_OF_USERS,
 )
 REAUTH_MS_MAX = 2**31 - 1
 T = TypeVar("T")
@@ -63,7 +64,8 @@ def lacking_key(offered: ListenerSasl, texts: Mapping[str, str]) -> str | None:
     """The key that is needed for what the listener offers, and is empty."""
     if OAUTHBEARER not in offered.mechanisms:
         return None
-    return next((key for key in _OF_TOKENS if not texts.get(key, "").strip(", ")), None)
+    needed = _OF_USERS if offered.elsewhere else _OF_TOKENS
+    return next((key for key in needed if not texts.get(key, "").strip(", ")), None)
 
 
 def of_listener(
@@ -74,9 +76,11 @@ def of_listener(
     reauth_ms: int,
     *,
     elsewhere: bool = False,
+    subject_claim: str = "",
 ) -> ListenerSasl | None:
     """What the listener offers; None: it asks nobody. `texts` are the keys below `listener.name.` that are about it.
-    `elsewhere`: another server judges its clients. Raises ValueError that names the key."""
+    `elsewhere`: another server judges its clients, and takes `subject_claim` of a token for the user. Raises ValueError
+    that names the key."""
     known = {_ENABLED, _REAUTH, f"plain.{_JAAS}"} | {f"{name.lower()}.{_REAUTH}" for name in MECHANISMS}
     for key in texts:
         if key not in known:
@@ -109,7 +113,13 @@ def of_listener(
         )
     if PLAIN in mechanisms and not users and not elsewhere:
         raise ValueError(f"{PREFIX}{listener.lower()}.{jaas}: PLAIN is offered, and no user_NAME is set")
-    return ListenerSasl(mechanisms=mechanisms, reauth_ms=lasting, plain_users=users, elsewhere=elsewhere)
+    return ListenerSasl(
+        mechanisms=mechanisms,
+        reauth_ms=lasting,
+        plain_users=users,
+        elsewhere=elsewhere,
+        subject_claim=subject_claim if elsewhere else "",
+    )
 
 
 def _parsed(listener: str, key: str, texts: Mapping[str, str], parse: Callable[[str], T]) -> T:

@@ -536,6 +536,7 @@ class Settings(
                 self.sasl_mechanisms,
                 self.reauth_ms,
                 elsewhere=self.upstream_passes_logins,
+                subject_claim=self.token_subject_claim,
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from muster_coordinator.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
-from muster_coordinator.security.passed_on import MECHANISMS as PASSED_ON
 from muster_coordinator.security.protocol import SecurityProtocol
-from muster_coordinator.security.session import PLAIN, SCRAM_SHA_512, ListenerSasl
+from muster_coordinator.security.session import OAUTHBEARER, PLAIN, SCRAM_SHA_512, ListenerSasl
 from muster_coordinator.setting_field import setting
 from muster_coordinator.setting_values import (
     WILDCARDS,
@@ -64,6 +63,10 @@ def _unshown(name: str, parse: Parser, text: str) -> Any:  # noqa: ANN401  # typ
     """A key whose value is shown nowhere, and that may be left out."""
     metadata = {"key": name, "parse": parse, "default": "", "text": text, "secret": True}
     return field(default_factory=lambda: parse(""), repr=False, metadata=metadata)
+
+
+_SHOWING = {PLAIN: "password", OAUTHBEARER: "token"}
+"""Mechanism -> what it sends as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +152,9 @@ class UpstreamKeys:
         "upstream.sasl.passthrough.enable",
         boolean,
         "false",
-        "Each client logs in at that Kafka itself: what it sends by PLAIN or SCRAM is passed on, and its user has his "
-        "own rights there. Nobody here judges who may log in then, and `upstream.sasl.jaas.config` is for the replicas "
-        "alone.",
+        "Each client logs in at that Kafka itself: what it sends is passed on, and its user has his own rights there. "
+        "Nobody here judges who may log in then, and `upstream.sasl.jaas.config` is for the replicas alone. Of tokens "
+        "(OAUTHBEARER) `sasl.oauthbearer.sub.claim.name` must name the claim that that Kafka takes for the user.",
     )
 
     @property
@@ -198,17 +201,12 @@ class UpstreamKeys:
                 f"listener {listener} has no SASL, so with upstream.sasl.passthrough.enable its clients have no login "
                 "that could be passed on"
             )
-        for mechanism in offered.mechanisms:
-            if mechanism not in PASSED_ON:
+        for mechanism, shows in _SHOWING.items():
+            if mechanism in offered.mechanisms and not self.upstream_protocol.tls:
                 return (
-                    f"listener {listener} offers {mechanism}, which upstream.sasl.passthrough.enable cannot pass on: "
-                    f"only that Kafka's settings say which user it is. {', '.join(PASSED_ON)} can be"
+                    f"listener {listener} offers {mechanism}, which shows the {shows}: with "
+                    "upstream.sasl.passthrough.enable it needs upstream.security.protocol=SASL_SSL"
                 )
-        if PLAIN in offered.mechanisms and not self.upstream_protocol.tls:
-            return (
-                f"listener {listener} offers PLAIN, which shows the password: with upstream.sasl.passthrough.enable it "
-                "needs upstream.security.protocol=SASL_SSL"
-            )
         return ""
 
     def _security_problem(self) -> str:

@@ -14,10 +14,9 @@ from kafka.net.sasl.scram import ScramClient
 from muster_coordinator.api.limits import SASL_FAILURE_MS_MAX
 from muster_coordinator.errors import Code
 from muster_coordinator.security.outcome import Accepted, Challenge, Outcome
-from muster_coordinator.security.passed_on import MECHANISMS
 from muster_coordinator.security.plain import PlainServer
 from muster_coordinator.security.scram import ScramMechanism, ScramServer, credential_of, salted_password
-from muster_coordinator.security.session import ListenerSasl
+from muster_coordinator.security.session import MECHANISMS, ListenerSasl
 from muster_coordinator.upstream.limits import LOGIN_ANSWER_BYTES_MAX
 from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.versions import Api

@@ -248,6 +248,13 @@ def test_logins_that_are_passed_on_need_no_users_here() -> None:
     assert not offered.elsewhere
 
 
+def test_tokens_that_are_passed_on_need_no_keys_here_only_the_claim_that_is_the_user_there() -> None:
+    tokens = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.sub.claim.name": "client_id"}
+    offered = settings_of(MINIMAL | BESIDE | KNOWN | PASSED_ON | ENCRYPTED | tokens).sasl("INSIDE")
+    assert offered is not None
+    assert (offered.elsewhere, offered.mechanisms, offered.subject_claim) == (True, ("OAUTHBEARER",), "client_id")
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
@@ -266,13 +273,12 @@ def test_logins_that_are_passed_on_need_no_users_here() -> None:
             "listener INSIDE has no SASL, so .* no login that could be passed on",
         ),
         (
-            {
-                "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
-                "sasl.oauthbearer.jwks.endpoint.url": "file:///keys",
-                "sasl.oauthbearer.expected.issuer": "i",
-                "sasl.oauthbearer.expected.audience": "a",
-            },
-            "offers OAUTHBEARER, which upstream.sasl.passthrough.enable cannot pass on",
+            {"upstream.security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER"},
+            "offers OAUTHBEARER, which shows the token",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.sub.claim.name": ""},
+            r"offers OAUTHBEARER: sasl\.oauthbearer\.sub\.claim\.name is needed",
         ),
         ({"upstream.security.protocol": "SASL_PLAINTEXT"}, "offers PLAIN, which shows the password"),
         (

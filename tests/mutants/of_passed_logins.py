@@ -15,9 +15,23 @@ PASSED_LOGIN_MUTANTS = (
     one(
         "a success without a verifier confirms its client",
         "security.passed_on",
-        "        if self._mechanism != PLAIN and not said.message.startswith(_VERIFIER):\n",
+        "        if not self._confirms(said.message):\n",
         "        if False:\n",
         _PASSED_ON + "test_a_success_without_a_verifier_confirms_nobody",
+    ),
+    one(
+        "whatever is said after a token was not taken is a yes",
+        "security.passed_on",
+        "            return self._sent == _MESSAGES[OAUTHBEARER]\n",
+        "            return True\n",
+        "security.test_passed_token.test_nothing_that_follows_such_a_challenge_is_a_yes",
+    ),
+    one(
+        "of a claim that comes twice the last one is the user",
+        "security.passed_token",
+        "    if len(found) < len(pairs):\n",
+        "    if False:\n",
+        "security.test_passed_token.test_a_token_that_names_nobody_or_two_goes_nowhere",
     ),
     one(
         "a message before the answer to the one before goes on",

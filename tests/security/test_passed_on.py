@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kafka.net.sasl.scram import ScramClient
 from muster_coordinator.security.limits import SCRAM_MESSAGE_BYTES_MAX
 from muster_coordinator.security.outcome import Accepted, Challenge, Elsewhere, Judged, Refused
-from muster_coordinator.security.passed_on import MECHANISMS, PassedOn
+from muster_coordinator.security.passed_on import PassedOn
 from muster_coordinator.security.plain import PlainServer
 from muster_coordinator.security.scram import ScramMechanism, ScramServer, credential_of, salted_password
-from muster_coordinator.security.session import OTHER_USER, ListenerSasl, SaslSession
+from muster_coordinator.security.session import MECHANISMS, OTHER_USER, ListenerSasl, SaslSession
 
 SALT = b"salt" * 4
 CREDENTIAL = credential_of(

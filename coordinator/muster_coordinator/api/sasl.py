@@ -218,7 +218,7 @@ class Sasl:
     def _exchange_of(self, session: SaslSession) -> Callable[[str], Mechanism]:
         def make(name: str) -> Mechanism:
             if session.listener.elsewhere:
-                return PassedOn(name)
+                return PassedOn(name, session.listener.subject_claim)
             if name == PLAIN:
                 return PlainServer(session.listener.plain_users)
             if name == OAUTHBEARER and self._tokens is not None:

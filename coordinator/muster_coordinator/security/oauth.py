@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 from muster_coordinator.security.limits import (
     CLOCK_SKEW_SECONDS_MAX,
@@ -46,7 +46,32 @@ INVALID_TOKEN = b'{"status":"invalid_token"}'
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[^,=\x00-\x1f]|=2C|=3D)*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e\t\r\n]*\x01)+)\x01"
 )
-_BEARER = re.compile(rb"Bearer +(?P<token>[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+) *", re.IGNORECASE)
+_BEARER = re.compile(rb"Bearer +(?P<token>[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *", re.IGNORECASE)
+
+_NO_TOKEN = Refused("no bearer token, or one that is too long")
+
+
+class Bearer(NamedTuple):
+    """A client's first message. Nothing of it has been verified."""
+
+    token: str
+    """Three parts of base64url; the last, the signature, may be empty."""
+    authorization_id: str
+    """"": it names none."""
+
+
+def read_bearer(message: bytes) -> Bearer | Refused:
+    """Of the client's first message. Its extensions (KIP-342) are read over."""
+    match = _FIRST.fullmatch(message) if len(message) <= TOKEN_MESSAGE_BYTES_MAX else None
+    if match is None:
+        return Refused("a malformed first message")
+    pairs = [pair.split(b"=", 1) for pair in match["pairs"].split(b"\x01") if pair]
+    shown = [value for key, value in pairs if key == b"auth"]
+    bearer = _BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
+    if bearer is None or len(bearer["token"]) > TOKEN_BYTES_MAX:
+        return _NO_TOKEN
+    named = (match["authzid"] or b"").decode("utf-8", "replace").replace("=2C", ",").replace("=3D", "=")
+    return Bearer(bearer["token"].decode(), named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +179,14 @@ class OAuthServer:
         return Challenge(INVALID_TOKEN)
 
     def _judge(self, message: bytes) -> Outcome:
-        match = _FIRST.fullmatch(message) if len(message) <= TOKEN_MESSAGE_BYTES_MAX else None
-        if match is None:
-            return Refused("a malformed first message")
-        pairs = dict(pair.split(b"=", 1) for pair in match["pairs"].split(b"\x01") if pair)
-        bearer = _BEARER.fullmatch(pairs.get(b"auth", b""))
-        if bearer is None or len(bearer["token"]) > TOKEN_BYTES_MAX:
-            return Refused("no bearer token, or one that is too long")
-        outcome = self._verified(bearer["token"].decode())
-        if isinstance(outcome, Accepted) and match["authzid"]:
-            name = match["authzid"].decode("utf-8", "replace").replace("=2C", ",").replace("=3D", "=")
-            if name != outcome.user:
-                return Refused("the authorization id is not the user", outcome.user)
+        read = read_bearer(message)
+        if isinstance(read, Refused):
+            return read
+        if read.token.endswith("."):  # without a signature
+            return _NO_TOKEN
+        outcome = self._verified(read.token)
+        if isinstance(outcome, Accepted) and read.authorization_id not in ("", outcome.user):
+            return Refused("the authorization id is not the user", outcome.user)
         return outcome
 
     def _verified(self, token: str) -> Outcome:

@@ -49,6 +49,8 @@ class ListenerSasl:
     """Name -> password."""
     elsewhere: bool = False
     """Does the server behind this one judge its clients (`security.passed_on`)?"""
+    subject_claim: str = ""
+    """Of a token that is judged there: the claim that is the user."""
 
 
 class _State(Enum):
