@@ -18,7 +18,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,8 +52,10 @@ class KafkaBroker:
         folder: Path,
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = (),
     ) -> None:
-        """`listeners`: further ones on localhost, name -> security protocol; their ports are in `ports`."""
+        """`listeners`: further ones on localhost, name -> security protocol; their ports are in `ports`. `jvm`: options
+        of the broker's own."""
         listeners = listeners or {}
         self.folder = folder
         self.data = folder / "data"
@@ -69,6 +71,7 @@ class KafkaBroker:
         protocols = "".join(f",{name}:{protocol}" for name, protocol in listeners.items())
         defaults["listener.security.protocol.map"] += protocols
         self._properties = {**defaults, **(properties or {})}
+        self._jvm = tuple(jvm)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -88,7 +91,7 @@ class KafkaBroker:
         if not (self.data / "meta.properties").exists():
             self._run("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._config))
         with (self.folder / "broker.out").open("ab") as out:
-            command = self._java(HEAP_MIB, "kafka.Kafka", str(self._config))
+            command = self._java(HEAP_MIB, *self._jvm, "kafka.Kafka", str(self._config))
             self._process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
         orphans.watch(self._process.pid)
         try:
@@ -155,9 +158,11 @@ class KafkaBroker:
             "log.cleaner.dedupe.buffer.size": "8388608",
         }
 
-    def _java(self, heap_mib: int, main_class: str, *arguments: str) -> list[str]:
-        head = java_tools.jvm(self._class_path, heap_mib, f"-Dlog4j2.configurationFile={self._log4j}")
-        return [*head, main_class, *arguments]
+    def _java(self, heap_mib: int, *arguments: str) -> list[str]:
+        """`arguments`: more of the JVM's options, the main class, and what it is given."""
+        return [
+            *java_tools.jvm(self._class_path, heap_mib, f"-Dlog4j2.configurationFile={self._log4j}"), *arguments,
+        ]  # fmt: skip
 
     def _run(self, main_class: str, *arguments: str, stdin: str | None = None) -> str:
         done = subprocess.run(

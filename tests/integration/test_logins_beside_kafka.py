@@ -1,9 +1,11 @@
 """Clients whose own login is passed on to a real Kafka: its users, its ACLs and its sessions, and our groups (ADR 100).
 
 One broker of Kafka that judges by StandardAuthorizer and ends a session after some seconds; three replicas of ours,
-which know no user and no password but their own. Members of four clients log in by PLAIN and by SCRAM.
+which know no user, no password and no key but their own. Members of four clients log in by PLAIN and by SCRAM, and of
+two by tokens, which Kafka verifies.
 """
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -39,8 +42,9 @@ from tests.certificates import Authority
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.connections import processes_connected_to
-from tests.integration.test_sasl_clients import CLIENTS
+from tests.integration.test_sasl_clients import CLIENTS, TokenEndpoint
 from tests.kafka_broker import KafkaBroker
+from tests.security.test_oauth import OTHER_KEY, RSA_KEY, RULES, jwk, token
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400)]
 
@@ -48,6 +52,9 @@ PATIENCE_S = 90.0
 PARTITIONS = 4
 SESSION_MS = 4_000
 MECHANISMS = ("PLAIN", "SCRAM-SHA-512")
+OFFERED = ",".join((*MECHANISMS, "OAUTHBEARER"))
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+TOKEN_USER = "by-token"
 ADMIN = "admin"
 BOB = "bob"
 """Has no right at all."""
@@ -70,6 +77,16 @@ class World(NamedTuple):
             "ssl.ca.location": str(self.ca), "sasl.mechanism": mechanism, "sasl.username": user,
             "sasl.password": password or canary(user), "error_cb": lambda _: None, "log_level": 0,
         }  # fmt: skip
+
+    def by_token(self, user: str, key: Any = RSA_KEY) -> dict[str, Any]:
+        """The same, with tokens that say this user, signed by this key."""
+
+        def fresh(_config: str) -> tuple[str, float]:
+            now = int(time.time())
+            return token(key, sub=user, exp=now + 60, iat=now, nbf=now), now + 60
+
+        kept = {key: value for key, value in self.login(user).items() if key not in ("sasl.username", "sasl.password")}
+        return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": fresh}
 
     def known(self) -> bool:
         try:
@@ -139,18 +156,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     keystore, ca = folder / "kafka.pem", folder / "ca.pem"
     keystore.write_text(key.read_text() + crt.read_text())
     ca.write_text(authority.pem)
+    keys = folder / "keys.json"
+    keys.write_text(json.dumps({"keys": [jwk(RSA_KEY, "rsa")]}))
+    jvm = (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}",)
     plain = " ".join(f'user_{user}="{canary(user)}"' for user in USERS)
     closed = {
         "listener.name.closed.ssl.keystore.type": "PEM",
         "listener.name.closed.ssl.keystore.location": str(keystore),
-        "listener.name.closed.sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "listener.name.closed.sasl.enabled.mechanisms": OFFERED,
         "listener.name.closed.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {plain};",
         "listener.name.closed.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "listener.name.closed.oauthbearer.sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required;",
+        "listener.name.closed.oauthbearer.sasl.server.callback.handler.class": (
+            f"{OAUTH}.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.issuer": RULES.issuer,
+        "sasl.oauthbearer.expected.audience": RULES.audiences[0],
         "connections.max.reauth.ms": str(SESSION_MS),
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": f"User:ANONYMOUS;User:muster;User:{ADMIN}",
     }
-    with KafkaBroker(folder / "kafka", closed, {"CLOSED": "SASL_SSL"}) as kafka:
+    with KafkaBroker(folder / "kafka", closed, {"CLOSED": "SASL_SSL"}, jvm) as kafka:
         made_users(kafka)
         settings = {
             "topics.mode": "kafka",
@@ -163,7 +190,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{ADMIN}",
             "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
-            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "sasl.enabled.mechanisms": OFFERED,
             "ssl.keystore.certificate.chain": str(crt),
             "ssl.keystore.key": str(key),
             "group.initial.rebalance.delay.ms": "0",
@@ -261,15 +288,66 @@ def test_who_may_use_a_group_here_is_said_by_kafkas_acls(world: World) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_password_is_refused_by_kafka(world: World, mechanism: str) -> None:
+    assert "nvalid" in refusal(world.login(BOB, mechanism, "canary-wrong"))
+
+
+def refusal(who: dict[str, Any]) -> str:
+    """Why this client is refused, as it tells it."""
     told: list[KafkaError] = []
-    producer = Producer({**world.login(BOB, mechanism, "canary-wrong"), "error_cb": told.append})
+    producer = Producer({**who, "error_cb": told.append})
 
-    def refused() -> bool:
+    def refused() -> list[str]:
         producer.poll(0.2)
-        return any(error.code() == KafkaError._AUTHENTICATION for error in told)
+        return [error.str() for error in told if error.code() == KafkaError._AUTHENTICATION]
 
-    wait_until("he is refused", refused, PATIENCE_S, every=0)
-    assert any("nvalid" in error.str() for error in told if error.code() == KafkaError._AUTHENTICATION), told
+    found: list[str] = wait_until("he is refused", refused, PATIENCE_S, every=0)
+    return " ".join(found)
+
+
+def test_who_brings_a_token_is_its_user_there_and_his_group_is_here(world: World) -> None:
+    """librdkafka and Java; sessions of four seconds end and go on by further tokens."""
+    topic, endpoint = "tokens", TokenEndpoint()
+    world.create(topic, TOKEN_USER)
+    replicas = list(world.cluster.alive())
+    before = again(world, "OAUTHBEARER", replicas)
+    mine = world.by_token(TOKEN_USER)
+    consumer = Consumer({**mine, "group.id": "tokens-1", "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    member = Member(
+        "java", bootstrap=world.cluster.bootstrap, group="tokens-2", topics=[topic], session_ms=30_000,
+        properties=endpoint.properties(str(world.ca), TOKEN_USER), jvm=endpoint.jvm,
+    )  # fmt: skip
+    read: list[bytes | None] = []
+
+    def reads() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            read.append(message.value())
+        return len(read) == 40
+
+    try:
+        member.wait_owns(PARTITIONS, PATIENCE_S)
+        world.fill(topic, 40, mine)
+        consumer.subscribe([topic])
+        wait_until("forty records", reads, PATIENCE_S, every=0)
+        member.wait("forty records", lambda m: len({r[:3] for r in m.records}) == 40, PATIENCE_S)
+        wait_until("sessions have gone on", lambda: again(world, "OAUTHBEARER", replicas) >= before + 4, PATIENCE_S)
+        assert [one.offset for one in consumer.commit(asynchronous=False)] == [10] * PARTITIONS
+        assert member.commit()["e"] == "committed"
+    finally:
+        consumer.close()
+        member.dispose()
+        endpoint.shutdown()
+        endpoint.server_close()
+
+
+def test_whom_kafka_does_not_take_by_his_token_is_nobody_here_and_another_one_has_his_own_rights(world: World) -> None:
+    world.create("of-tokens")
+    assert "invalid_token" in refusal(world.by_token(ADMIN, OTHER_KEY))
+    told: list[int] = []
+    producer = Producer({**world.by_token(BOB), "message.timeout.ms": 30_000})
+    producer.produce("of-tokens", "x", on_delivery=lambda error, _: told.append(error.code() if error else 0))
+    assert (producer.flush(PATIENCE_S), told) == (0, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    world.fill("of-tokens", 4, world.by_token(ADMIN))
 
 
 def test_a_user_that_is_made_through_ours_is_kafkas(world: World) -> None:
