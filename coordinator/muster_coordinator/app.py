@@ -38,6 +38,7 @@ from muster_coordinator.admin.probes import Probes
 from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.admin_settings import ADMIN_LISTENER, PROBE_LISTENER
 from muster_coordinator.api.authorize import allow_all
+from muster_coordinator.api.client_rights import ClientRights, rights_of
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.fetch_sessions import FetchSessionStats
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
@@ -96,6 +97,7 @@ from muster_coordinator.security.principal_mapping import principal_rules
 from muster_coordinator.security.tls_config import ClientAuth
 from muster_coordinator.setting_values import WILDCARDS, Listener, format_address
 from muster_coordinator.settings import Settings
+from muster_coordinator.wire.connection import Connection
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.throttling import ThrottleStats, Throttling
 
@@ -224,8 +226,8 @@ class Replica:
         self._requests = RequestMeter(time.monotonic_ns)
         self._token_keys = self._key_source()
         rules = authorizer_settings(settings)
-        beside = bool(settings.upstream_servers)
-        upstream_acls = UpstreamAcls(loop.asyncio_loop, self._notices) if beside and rules is not None else None
+        theirs = bool(settings.upstream_servers) and settings.upstream_passes_logins
+        upstream_acls = UpstreamAcls(loop.asyncio_loop, self._notices) if theirs and rules is not None else None
         judged_by = self._node.image if upstream_acls is None else upstream_acls.known
         authorize = allow_all if rules is None else StandardAuthorizer(judged_by, rules, self._events)
         windows = quota_windows(settings)
@@ -298,6 +300,7 @@ class Replica:
             self._node.topics_gone,
             UpstreamDialler(loop, handshakes, tls, None) if self._settings.upstream_passes_logins else None,
             acls,
+            judges=self._settings.upstream_judges,
         )
         upstream.start()
         self._ends.append(upstream.close)
@@ -308,7 +311,18 @@ class Replica:
         loop, ids = self._loop.asyncio_loop, upstream_ids(self._settings)
         ours = UpstreamAddresses(self._node, ids, listener)
         handle = self._dispatcher.handle if node is None else self._dispatcher.handle_at_broker
-        return Door(handle, lambda client: UpstreamPassage(loop, upstream, node, ours, client))
+        authorizer = self._dispatcher.services.authorizer if self._settings.upstream_judges else None
+
+        def passage(client: Connection) -> UpstreamPassage:
+            if authorizer is None:
+                return UpstreamPassage(loop, upstream, node, ours, client)
+
+            def rights(api: int, version: int) -> ClientRights | None:
+                return rights_of(authorizer, client.context_of(api, version))
+
+            return UpstreamPassage(loop, upstream, node, ours, client, rights)
+
+        return Door(handle, passage)
 
     async def _listen_for(self, clients: ClientListener, listener: Listener) -> None:
         """At the listener's address, and beside an upstream at those that stand for its brokers."""

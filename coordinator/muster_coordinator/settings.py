@@ -541,6 +541,11 @@ class Settings(
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
+    @property
+    def upstream_judges(self) -> bool:
+        """Are our own ACLs in front of an upstream Kafka, for which all clients are one user?"""
+        return bool(self.upstream_servers and self.authorizer) and not self.upstream_passes_logins
+
     def asks_who(self, listener: str) -> bool:
         """Does every client of this listener show who it is?"""
         protocol = self.security_protocol(listener)
@@ -661,8 +666,7 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
     if problem := settings.cleaner_problem() or settings.redis_problem(settings.topics_mode):
         raise ConfigError(problem)
-    authorizes, asks = bool(settings.authorizer), settings.asks_who
-    if problem := settings.upstream_problem(settings.topics_mode, settings.listeners, authorizes=authorizes, asks=asks):
+    if problem := settings.upstream_problem(settings.topics_mode, settings.listeners, settings.asks_who):
         raise ConfigError(problem)
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(

@@ -163,9 +163,7 @@ class UpstreamKeys:
         named = {listener.name: listener for listener in self.upstream_advertised}
         return tuple(named.get(listener.name, listener) for listener in self.upstream_listeners)
 
-    def upstream_problem(
-        self, mode: str, listeners: tuple[Listener, ...], *, authorizes: bool, asks: Callable[[str], bool]
-    ) -> str:
+    def upstream_problem(self, mode: str, listeners: tuple[Listener, ...], asks: Callable[[str], bool]) -> str:
         """Why these values do not go together; "": they do. `asks`: does this listener ask its clients who they are?"""
         if mode != KAFKA:
             named = self.upstream_servers or self.upstream_listeners or self.upstream_advertised
@@ -174,11 +172,6 @@ class UpstreamKeys:
             return "topics.mode=kafka needs upstream.bootstrap.servers"
         if problem := self._security_problem():
             return problem
-        if authorizes and not self.upstream_passes_logins:
-            return (
-                "authorizer.class.name: with topics.mode=kafka records are passed on unopened, so nobody here can "
-                "judge who may read which topic. With upstream.sasl.passthrough.enable that Kafka does"
-            )
         return self._listener_problem(listeners) or self._open_problem(asks) or self._id_problem()
 
     @property

@@ -136,7 +136,6 @@ def test_a_kafka_beside_it_has_a_port_for_each_broker_and_listener() -> None:
         ({"upstream.advertised.listeners": "PLAINTEXT://muster-0:65528"}, "PLAINTEXT has no port for each"),
         ({"upstream.listeners": "PLAINTEXT://:0,INSIDE://:19192"}, "PLAINTEXT has no port for each"),
         ({"upstream.node.ids": "1000000"}, "reaches upstream.coordinator.node.id.base"),
-        ({"authorizer.class.name": STANDARD_AUTHORIZER}, "passed on unopened"),
     ],
 )
 def test_settings_of_a_kafka_beside_it_that_do_not_go_together(changed: dict[str, str], why: str) -> None:
@@ -308,3 +307,12 @@ def test_a_listener_on_loopback_may_ask_nobody() -> None:
 def test_the_last_port_may_be_the_last_there_is() -> None:
     ends = BESIDE | {"upstream.advertised.listeners": "PLAINTEXT://muster-0:65527"}
     assert settings_of(MINIMAL | ends).upstream_told[0].port == 65_527
+
+
+def test_our_acls_are_in_front_unless_logins_are_passed_on() -> None:
+    acls = {"authorizer.class.name": STANDARD_AUTHORIZER}
+    assert settings_of(MINIMAL | BESIDE | acls).upstream_judges
+    assert settings_of(MINIMAL | BESIDE | KNOWN | acls).upstream_judges
+    assert not settings_of(MINIMAL | BESIDE).upstream_judges
+    assert not settings_of(MINIMAL | acls).upstream_judges
+    assert not settings_of(MINIMAL | BESIDE | KNOWN | PASSED_ON | ENCRYPTED | acls).upstream_judges

@@ -14,6 +14,7 @@ from tests.mutants.of_moves import MOVES_MUTANTS
 from tests.mutants.of_passed_logins import PASSED_LOGIN_MUTANTS
 from tests.mutants.of_placement import PLACEMENT_MUTANTS
 from tests.mutants.of_recovery import RECOVERY_MUTANTS
+from tests.mutants.of_rights import RIGHTS_MUTANTS
 from tests.mutants.of_topic_transactions import TOPIC_TRANSACTION_MUTANTS
 from tests.mutants.of_transaction_coordinator import COORDINATOR_MUTANTS
 from tests.mutants.of_transactions import TRANSACTION_MUTANTS
@@ -196,6 +197,7 @@ RULE_MUTANTS = (
     *JOINING_MUTANTS,
     *MOVES_MUTANTS,
     *PASSED_LOGIN_MUTANTS,
+    *RIGHTS_MUTANTS,
     *PLACEMENT_MUTANTS,
     *DEPARTURE_MUTANTS,
     *BALANCER_MUTANTS,

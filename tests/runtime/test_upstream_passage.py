@@ -14,8 +14,10 @@ from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.brokers import Broker
 from muster_coordinator.upstream.remembered import Remembered, Said
 from muster_coordinator.wire.connection_state import State
+from muster_coordinator.wire.passage import Forwarded
 from muster_coordinator.wire.versions import Api
 
+from tests.upstream.rights.frames import Owner
 from tests.upstream.test_brokers import framed
 from tests.wire.frames import frames_of
 from tests.wire.kio_entities import decode_answer, encode_request
@@ -477,3 +479,69 @@ def test_what_was_said_last_and_cannot_be_read_is_as_if_nothing_had_been_said(an
     anywhere.client.receive(metadata(1))
     anywhere.half.connection_lost(None)
     assert "closed" in anywhere.client.failure
+
+
+# -- our ACLs in front -------------------------------------------------------------------------------------------------
+
+
+def judging(world: World, rights: Owner | None) -> None:
+    """From now on the client has these rights; None: nobody knows them."""
+    world.passage = UpstreamPassage(world.loop, world.brokers, 1, Ours(), world.client, lambda _api, _version: rights)
+    world.client.passage = world.passage
+    world.half = _Half(world.passage)
+    world.connect()
+
+
+def asks(correlation: int, *names: str) -> bytes:
+    return encode_request(Api.LIST_OFFSETS, 7, {"topics": tuple({"name": one} for one in names)}, correlation, "c")
+
+
+def test_what_is_denied_goes_nowhere_and_is_answered_in_its_turn(world: World) -> None:
+    judging(world, Owner())
+    world.client.receive(asks(1, "mine-one") + asks(2, "theirs-one") + asks(3, "mine-one", "theirs-one"))
+    sent = b"".join(world.transport.writes)
+    assert sent == asks(1, "mine-one") + asks(3, "mine-one")
+    assert world.answers() == [], "the first one has not been answered"
+    for correlation in (1, 3):
+        values = {"topics": ({"name": "mine-one", "partitions": ()},)}
+        world.half.data_received(framed(Api.LIST_OFFSETS, 7, values, correlation))
+    found = [decode_answer(Api.LIST_OFFSETS, 7, frame) for frame in world.answers()]
+    assert [(correlation, [one.name for one in told.topics]) for correlation, told in found] == [
+        (1, ["mine-one"]), (2, ["theirs-one"]), (3, ["mine-one", "theirs-one"]),
+    ]  # fmt: skip
+
+
+def test_while_nobody_knows_what_a_client_may_do_its_connection_ends(world: World) -> None:
+    judging(world, None)
+    world.client.receive(asks(1, "mine-one"))
+    assert world.client.state is State.FAILED
+    assert b"".join(world.transport.writes) == b""
+
+
+def test_acls_are_the_coordinators_own(world: World) -> None:
+    judging(world, Owner(everything=True))
+    request = Forwarded(b"", 0, 0, 0)
+    assert not any(world.passage.takes(api, 2, request) for api in (29, 30, 31))
+    world.client.passage = None
+
+
+def test_a_denied_produce_without_acks_ends_the_connection(world: World) -> None:
+    judging(world, Owner())
+    values = {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": ({"name": "theirs-one"},)}
+    world.client.receive(encode_request(Api.PRODUCE, 9, values, 1, "c"))
+    assert world.client.state is State.FAILED
+    assert b"".join(world.transport.writes) == b""
+
+
+def test_topics_of_others_are_not_told_while_the_upstream_is_away_either(world: World) -> None:
+    topics = tuple({"name": name, "error_code": 0, "partitions": ()} for name in ("mine-one", "theirs-one"))
+    said = framed(Api.METADATA, 11, {"brokers": (), "cluster_id": "c", "controller_id": 1, "topics": topics}, 0)
+    world.passage = UpstreamPassage(
+        world.loop, world.brokers, None, Ours(), world.client, lambda _api, _version: Owner()
+    )
+    world.client.passage = world.passage
+    world.brokers.away = True
+    world.brokers.last = Remembered(Said(11, said), ())
+    world.client.receive(metadata(5, 11))
+    (frame,) = world.answers()
+    assert [one.name for one in decode_answer(Api.METADATA, 11, frame)[1].topics] == ["mine-one"]

@@ -110,3 +110,15 @@ def test_what_two_brokers_both_speak(one: dict[int, tuple[int, int]], other: dic
 def test_rows_of_a_kafka_are_sorted_and_whole() -> None:
     rows = advertised(EVERYTHING)
     assert [row["api_key"] for row in rows] == sorted(map(int, VERSIONS))
+
+
+def test_with_our_acls_in_front_no_version_names_topics_by_id_and_acls_are_ours() -> None:
+    rows = {row["api_key"]: row for row in advertised(EVERYTHING, judges=True)}
+    before = {row["api_key"]: row for row in advertised(EVERYTHING)}
+    assert before.keys() - rows.keys() == {Api.WRITE_TXN_MARKERS, Api.DESCRIBE_TOPIC_PARTITIONS}
+    assert {api: rows[api]["max_version"] for api in (Api.FETCH, Api.METADATA, Api.DELETE_TOPICS)} == {
+        Api.FETCH: 12, Api.METADATA: 11, Api.DELETE_TOPICS: 5,
+    }  # fmt: skip
+    assert {Api.DESCRIBE_ACLS, Api.CREATE_ACLS, Api.DELETE_ACLS} <= {
+        row["api_key"] for row in advertised({}, judges=True)
+    }, "also while nobody knows what the upstream speaks"

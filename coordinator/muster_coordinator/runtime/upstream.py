@@ -57,15 +57,18 @@ class Upstream:
         gone: Callable[[Mapping[str, int]], None],
         for_clients: UpstreamDialler | None = None,
         acls: UpstreamAcls | None = None,
+        *,
+        judges: bool = False,
     ) -> None:
         """`dialler` logs in as the replicas' user. `gone` is told of deleted topics, and until when offsets that were
         committed are theirs. `for_clients`: how their connections are made, which log in themselves; None: as ours.
-        `acls`: is shown each broker that is looked at."""
+        `acls`: is shown each broker that is looked at. `judges`: our own ACLs are in front."""
         self._loop = loop
         self._dialler = dialler
         self._for_clients = for_clients or dialler
         self.passes_logins = for_clients is not None
         self._acls = acls
+        self._judges = judges
         self._bootstrap = bootstrap
         self._notice = notice
         self._tell = tell
@@ -246,7 +249,7 @@ class Upstream:
             every = dict(said[0])
             for other in said[1:]:
                 every = common(every, other)
-            self._offered = advertised(every, passes_logins=self.passes_logins)
+            self._offered = advertised(every, passes_logins=self.passes_logins, judges=self._judges)
 
     async def _ask(self, address: Address, frames: Frames) -> Seen:
         await self._dialler.connect(address, lambda: frames)

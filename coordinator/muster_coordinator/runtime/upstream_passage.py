@@ -10,7 +10,7 @@ client's coordinator may be, the end of the broker is not the client's: brokers 
 (`upstream.remembered`), and only what nobody else can answer ends the connection. Where clients log in at the broker
 themselves (ADR 100), theirs is the connection's first exchange there; one whose connection there has ended is its
 group's still, and has to come again with the next request that is the broker's. What this does not do: open what is
-passed on (but for addresses: `upstream.brokers`), or try again.
+passed on (but for addresses: `upstream.brokers`; and where our ACLs are in front, `upstream.rights`), or try again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
 from muster_coordinator.security.outcome import Elsewhere, Judged
 from muster_coordinator.upstream import limits
-from muster_coordinator.upstream.apis import FORWARDED, READDRESSED, USERS, is_offered
+from muster_coordinator.upstream.apis import ACLS, FORWARDED, READDRESSED, USERS, is_offered
 from muster_coordinator.upstream.brokers import (
     Broker,
     asks_for_transactions,
@@ -36,6 +36,8 @@ from muster_coordinator.upstream.brokers import (
 )
 from muster_coordinator.upstream.passed_login import PassedLogin
 from muster_coordinator.upstream.remembered import Ours, Question, Remembered, Said
+from muster_coordinator.upstream.rights.frames import Reworded, Stays, judged
+from muster_coordinator.upstream.rights.verdict import Rights
 from muster_coordinator.upstream.view import Addresses
 from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.exchange import NO_ANSWER, Exchange
@@ -99,16 +101,26 @@ class _Asked(NamedTuple):
     """Its bytes are kept only where it may be answered without the upstream."""
     exchange: Exchange | None
     """None: it is a part of the client's login."""
+    reworded: Reworded | None = None
+    """What the client's rights make of the answer."""
 
 
 class UpstreamPassage:
     """`wire.passage.Passage` of one connection."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, brokers: Brokers, node: int | None, ours: Addresses, client: Client
+        self,
+        loop: asyncio.AbstractEventLoop,
+        brokers: Brokers,
+        node: int | None,
+        ours: Addresses,
+        client: Client,
+        rights: Callable[[int, int], Rights | None] | None = None,
     ) -> None:
-        """`node`: which broker the client's address stands for; None: any."""
+        """`node`: which broker the client's address stands for; None: any. `rights`: those that the client has by our
+        ACLs to a request of this API and version, None while nobody knows; without it nobody judges here."""
         self._loop = loop
+        self._rights = rights
         self._brokers = brokers
         self._node = node
         self._ours = ours
@@ -143,6 +155,8 @@ class UpstreamPassage:
     def takes(self, api: int, version: int, request: Forwarded) -> bool:
         if not is_offered(api, version):
             raise WireError(f"API {api} version {version} is not served beside an upstream")
+        if self._rights is not None and api in ACLS:
+            return False
         if api in FORWARDED or api in READDRESSED:
             return True
         if api in USERS:
@@ -150,8 +164,19 @@ class UpstreamPassage:
         return api == Api.FIND_COORDINATOR and asks_for_transactions(version, request.data, request.body, request.stop)
 
     def send(self, api: int, version: int, request: Forwarded, exchange: Exchange) -> None:
-        data = request.data[request.start : request.stop]
-        if self._tells_at_once(api, version, data, request, exchange):
+        data, reworded = request.data[request.start : request.stop], None
+        if self._rights is not None:
+            rights = self._rights(api, version)
+            if rights is None:
+                self._client.end("nobody knows yet what it may do")
+                return
+            found = judged(api, version, request, rights)
+            if isinstance(found, Stays):
+                self._stays(found, exchange)
+                return
+            data, version, reworded = found
+        asked = _Asked(self._question(api, version, data, request), exchange, reworded)
+        if self._tells_at_once(asked, exchange):
             return
         if self._brokers.passes_logins and self._transport is None:
             self._client.end("its login at the upstream has ended with the connection there")
@@ -160,7 +185,14 @@ class UpstreamPassage:
         if api == Api.PRODUCE and not wants_answer(version, Frame(request.data, request.stop), request.body):
             exchange.passed_back(NO_ANSWER)
             return
-        self._ask(_Asked(self._question(api, version, data, request), exchange))
+        self._ask(asked)
+
+    def _stays(self, found: Stays, exchange: Exchange) -> None:
+        """The client has no right to any of it."""
+        if found.answer is None:
+            self._client.end("it wants no answer, and is denied what it asks for")
+        else:
+            exchange.passed_back(found.answer)
 
     def log_in(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> None:
         self._judged = judged
@@ -190,21 +222,16 @@ class UpstreamPassage:
         kept = data if self._node is None and api not in FORWARDED else b""
         return Question(api, version, correlation, kept, request.body - request.start)
 
-    def _tells_at_once(self, api: int, version: int, data: bytes, request: Forwarded, exchange: Exchange) -> bool:
+    def _tells_at_once(self, asked: _Asked, exchange: Exchange) -> bool:
         """While the upstream is away nobody is kept from what it said last by tries to reach it."""
         if self._node is not None or self._transport is not None or self._asked or not self._brokers.away:
             return False
         remembered = self._brokers.remembered()
-        told = (
-            None
-            if remembered is None
-            else remembered.told(
-                self._question(api, version, data, request), Ours(self._ours.address, self._ours.replicas())
-            )
-        )
+        ours = Ours(self._ours.address, self._ours.replicas())
+        told = None if remembered is None else remembered.told(asked.question, ours)
         if told is None:
             return False
-        exchange.passed_back(told)
+        exchange.passed_back(_reworded(asked, told))
         return True
 
     def _impatient(self) -> None:
@@ -331,7 +358,8 @@ class UpstreamPassage:
             self._answer = None
 
     def _answered(self, frame: bytearray) -> None:
-        question, exchange = self._asked.popleft()
+        asked = self._asked.popleft()
+        question, exchange = asked.question, asked.exchange
         self._be_patient()
         api, version = question.api, question.version
         correlation: int = _CORRELATION.unpack_from(frame, _SIZE.size)[0]
@@ -347,7 +375,7 @@ class UpstreamPassage:
             frame = told.frame
         elif api == Api.FIND_COORDINATOR:
             frame = coordinators_readdressed(version, bytes(frame), self._address)
-        exchange.passed_back(frame)
+        exchange.passed_back(_reworded(asked, frame))
 
     def _login_answered(self, frame: bytes) -> None:
         step = self._login.receive(frame)
@@ -417,14 +445,19 @@ class UpstreamPassage:
             return False
         asked, self._asked = self._asked, deque()
         ours = Ours(self._ours.address, self._ours.replicas())
-        for question, exchange in asked:
-            if exchange is None:
+        for one in asked:
+            if one.exchange is None:
                 return False
-            told = None if remembered is None else remembered.told(question, ours)
+            told = None if remembered is None else remembered.told(one.question, ours)
             if told is None:
                 return False
-            exchange.passed_back(told)
+            one.exchange.passed_back(_reworded(one, told))
         return True
+
+
+def _reworded(asked: _Asked, frame: bytearray) -> bytearray:
+    """An answer with our addresses, as the client is told it. Raises `WireError`."""
+    return frame if asked.reworded is None else asked.reworded(bytes(frame))
 
 
 class _Half(asyncio.Protocol):

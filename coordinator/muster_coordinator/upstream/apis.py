@@ -111,8 +111,24 @@ USERS = _highest(Api.DESCRIBE_USER_SCRAM_CREDENTIALS, Api.ALTER_USER_SCRAM_CREDE
 REFUSED = _highest(Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 """Offered, so that a client asks and is told."""
 
+ACLS = frozenset((Api.DESCRIBE_ACLS, Api.CREATE_ACLS, Api.DELETE_ACLS))
+"""With our ACLs in front (ADR 101) the coordinator answers these of FORWARDED: the ACLs that hold are its own."""
+_BY_NAME: Mapping[int, int] = MappingProxyType({Api.FETCH: 12, Api.METADATA: 11, Api.DELETE_TOPICS: 5})
+"""API → its highest version without topics by id. What only the upstream knows cannot be judged."""
+_NOT_JUDGED = ACLS | {Api.WRITE_TXN_MARKERS, Api.DESCRIBE_TOPIC_PARTITIONS}
+"""Besides ACLs what only brokers ask, and what clients ask by Metadata where it is not offered."""
+JUDGED: Mapping[int, Offered] = MappingProxyType(
+    {
+        api: Offered(VERSIONS[api].min, _BY_NAME.get(api, high))
+        for api, high in {**FORWARDED, **READDRESSED}.items()
+        if api not in _NOT_JUDGED
+    }
+)
+"""With our ACLs in front: API → the versions that go on, if its client may (`upstream.rights`)."""
 
-_OFFERED: Mapping[int, int] = MappingProxyType({**FORWARDED, **READDRESSED, **OURS, **USERS, **REFUSED})
+
+_PASSED_ON: Mapping[int, int] = MappingProxyType({**FORWARDED, **READDRESSED})
+_OFFERED: Mapping[int, int] = MappingProxyType({**_PASSED_ON, **OURS, **USERS, **REFUSED})
 
 
 def is_offered(api: int, version: int) -> bool:
@@ -121,19 +137,31 @@ def is_offered(api: int, version: int) -> bool:
     return version <= _OFFERED[api]
 
 
-def advertised(upstream: Mapping[int, Offered], *, passes_logins: bool = False) -> tuple[Mapping[str, int], ...]:
+def advertised(
+    upstream: Mapping[int, Offered], *, passes_logins: bool = False, judges: bool = False
+) -> tuple[Mapping[str, int], ...]:
     """The rows of our ApiVersions answer, of what the upstream's brokers all speak. `passes_logins`: do clients log in
-    there?"""
+    there? `judges`: are our ACLs in front?"""
+    assert not (passes_logins and judges)
     rows: dict[int, Offered] = {}
-    ours, theirs_as_well = {**OURS, **REFUSED}, {**FORWARDED, **READDRESSED}
-    (theirs_as_well if passes_logins else ours).update(USERS)
+    ours = {**OURS, **REFUSED}
+    theirs_as_well = {api: Offered(VERSIONS[api].advertised_min, high) for api, high in _PASSED_ON.items()}
+    if judges:
+        theirs_as_well = {
+            api: Offered(max(VERSIONS[api].advertised_min, judged.low), judged.high) for api, judged in JUDGED.items()
+        }
+        ours.update({api: FORWARDED[api] for api in ACLS})
+    if passes_logins:
+        theirs_as_well.update({api: Offered(VERSIONS[api].advertised_min, high) for api, high in USERS.items()})
+    else:
+        ours.update(USERS)
     for api, high in ours.items():
         rows[api] = Offered(VERSIONS[api].advertised_min, high)
-    for api, high in theirs_as_well.items():
+    for api, offered in theirs_as_well.items():
         theirs = upstream.get(api)
         if theirs is None:
             continue
-        both = Offered(max(theirs.low, VERSIONS[api].advertised_min), min(theirs.high, high))
+        both = Offered(max(theirs.low, offered.low), min(theirs.high, offered.high))
         if both.low <= both.high:
             rows[api] = both
     return tuple(

@@ -198,6 +198,19 @@ class Connection:
     def _may_go_on(self) -> bool:
         return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
 
+    def context_of(self, api: int, version: int) -> RequestContext:
+        """Of the request that was read last, which is of this API."""
+        return RequestContext(
+            principal=self.principal,
+            listener=self._listener,
+            connection_id=self.connection_id,
+            client_id=self._client_id.text,
+            client_host=self._client_host,
+            api_key=api,
+            api_version=version,
+            deadline_ms=self.last_request_ms + PROPOSAL_TIMEOUT_MS,
+        )
+
     def wake(self) -> None:
         """Have the driver look again whether the client may be read."""
         self._wake()

@@ -157,7 +157,8 @@ class KafkaStore:
     )
     authentication: UpstreamLogin | None = spec_field(
         Record(UpstreamLogin),
-        "Who the coordinators are there; clients have this user's rights, unless `passLoginsOn`. Absent: nobody.",
+        "Who the coordinators are there; clients have this user's rights, less what `authorization` denies them, unless"
+        " `passLoginsOn`. Absent: nobody.",
     )
     pass_logins_on: bool = spec_field(
         Boolean(),
@@ -198,12 +199,6 @@ def _kafka(spec: Any) -> KafkaStore | None:  # noqa: ANN401  # a ClusterSpec, wh
 _NO_KAFKA: Final = "!has(self.topics) || !has(self.topics.kafka)"
 _PASSES: Final = "has(self.topics.kafka.passLoginsOn) && self.topics.kafka.passLoginsOn"
 CLUSTER_RULES: Final[tuple[Rule, ...]] = (
-    Rule(
-        cel=f"{_NO_KAFKA} || !has(self.authorization) || {_PASSES}",
-        message="`authorization` may not be set beside `topics.kafka` without `passLoginsOn`: records are passed on"
-        " unopened, so nobody here could judge who may read which topic",
-        holds=lambda spec: (kafka := _kafka(spec)) is None or spec.authorization is None or bool(kafka.pass_logins_on),
-    ),
     Rule(
         cel=f"{_NO_KAFKA} || !({_PASSES}) || !has(self.topics.kafka.authentication) || (has(self.listeners)"
         " && self.listeners.all(one, has(one.authentication) && one.authentication.type.startsWith('scram'))"

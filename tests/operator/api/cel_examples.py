@@ -185,18 +185,6 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         "`tls` must be set with `authentication` of type plain",
         {**_beside({"authentication": {"type": "plain", "secret": {"name": "s"}}}), "listeners": [ASKING]},
     ),
-    _cc(
-        "`authorization` may not be set beside `topics.kafka`",
-        {**_beside(), "listeners": [ASKING], "authorization": {"type": "simple"}},
-    ),
-    _cc(
-        "`authorization` may not be set beside `topics.kafka`",
-        {
-            **_beside({"authentication": KAFKA_LOGIN, "passLoginsOn": False}),
-            "listeners": [ASKING],
-            "authorization": {"type": "simple"},
-        },
-    ),
     _cc("`authentication` must be set with `passLoginsOn`", {**_beside({"passLoginsOn": True}), "listeners": [ASKING]}),
     *(
         _cc(

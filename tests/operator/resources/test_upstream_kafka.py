@@ -216,12 +216,16 @@ def test_where_logins_are_passed_on_they_refuse_what_it_would_not_start_with_and
     assert refused > not_the_operator > 0
 
 
-def test_an_authorizer_needs_logins_that_are_passed_on() -> None:
-    with pytest.raises(InvalidObject, match="`authorization` may not be set beside"):
-        cluster_spec(topics=PLAIN_KAFKA, listeners=[ASKING], authorization={"type": "simple"})
-    judged = cluster_spec(listeners=[ASKING], authorization={"type": "simple"})
-    with pytest.raises(CallerError, match=r"authorizer\.class\.name"):
-        started(replace(judged, topics=cluster_spec(topics=PLAIN_KAFKA).topics))
+@pytest.mark.parametrize("topics", [PLAIN_KAFKA, KNOWN])
+def test_our_acls_are_in_front_where_logins_are_not_passed_on_and_the_operator_has_its_own_user(topics: Any) -> None:
+    spec = {"topics": topics, "listeners": [ASKING], "authorization": {"type": "simple", "superUsers": ["admin"]}}
+    read = settings(0, environment=LOGIN, **spec)
+    assert read.upstream_judges
+    parsed = cluster_spec(**spec)
+    assert parsed.has_operator_user, "it is judged here, as without that Kafka"
+    own = settings(0, listeners=[ASKING], authorization=spec["authorization"]).super_users
+    assert read.super_users == own
+    assert "User:muster" not in own, "who the coordinators are there is nobody here"
 
 
 def test_a_listener_from_outside_is_refused_in_words() -> None:
