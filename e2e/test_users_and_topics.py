@@ -135,8 +135,11 @@ def test_from_nothing_to_pods_that_consume_to_nothing(secured: Secured, node: De
     # The user goes: its password is none any more, and its Secret is collected.
     password = secured.secret("billing")["password"].decode()
     client.kubectl("delete", "cg/billing", "--wait=true", "--timeout=60s", timeout_s=65)
+    client.kubectl("patch", "mu/billing", "--type=merge", '--patch={"spec":{"secretName":"billing-login"}}')
+    until("the Secret of its former name gone", lambda: gone(client, "secret", "billing"), READY_S)
+    until("one of the other name", lambda: not gone(client, "secret", "billing-login"), READY_S)
     client.kubectl("delete", "mu/billing", "--timeout=60s", timeout_s=65)
-    until("its Secret gone", lambda: gone(client, "secret", "billing"), READY_S)
+    until("its Secret gone", lambda: gone(client, "secret", "billing-login"), READY_S)
     with pytest.raises(KafkaException):
         AdminClient(secured.settings("billing", password)).list_topics(timeout=5)
     client.kubectl("delete", "mt/orders", "mt/seen", "--timeout=60s", timeout_s=65)
