@@ -119,6 +119,8 @@ def test_with_our_acls_in_front_no_version_names_topics_by_id_and_acls_are_ours(
     assert {api: rows[api]["max_version"] for api in (Api.FETCH, Api.METADATA, Api.DELETE_TOPICS)} == {
         Api.FETCH: 12, Api.METADATA: 11, Api.DELETE_TOPICS: 5,
     }  # fmt: skip
+    lowest = {api: row["min_version"] for api, row in rows.items()}
+    assert lowest == {api: before[api]["min_version"] for api in rows}, "librdkafka compresses if Produce begins at 0"
     assert {Api.DESCRIBE_ACLS, Api.CREATE_ACLS, Api.DELETE_ACLS} <= {
         row["api_key"] for row in advertised({}, judges=True)
     }, "also while nobody knows what the upstream speaks"

@@ -144,24 +144,18 @@ def advertised(
     there? `judges`: are our ACLs in front?"""
     assert not (passes_logins and judges)
     rows: dict[int, Offered] = {}
-    ours = {**OURS, **REFUSED}
-    theirs_as_well = {api: Offered(VERSIONS[api].advertised_min, high) for api, high in _PASSED_ON.items()}
+    ours, theirs_as_well = {**OURS, **REFUSED}, dict(_PASSED_ON)
     if judges:
-        theirs_as_well = {
-            api: Offered(max(VERSIONS[api].advertised_min, judged.low), judged.high) for api, judged in JUDGED.items()
-        }
         ours.update({api: FORWARDED[api] for api in ACLS})
-    if passes_logins:
-        theirs_as_well.update({api: Offered(VERSIONS[api].advertised_min, high) for api, high in USERS.items()})
-    else:
-        ours.update(USERS)
+        theirs_as_well = {api: judged.high for api, judged in JUDGED.items()}
+    (theirs_as_well if passes_logins else ours).update(USERS)
     for api, high in ours.items():
         rows[api] = Offered(VERSIONS[api].advertised_min, high)
-    for api, offered in theirs_as_well.items():
+    for api, high in theirs_as_well.items():
         theirs = upstream.get(api)
         if theirs is None:
             continue
-        both = Offered(max(theirs.low, offered.low), min(theirs.high, offered.high))
+        both = Offered(max(theirs.low, VERSIONS[api].advertised_min), min(theirs.high, high))
         if both.low <= both.high:
             rows[api] = both
     return tuple(

@@ -3,8 +3,8 @@
 Problem: where the replicas are one user at the upstream, its ACLs tell no client from another. Mechanism: each request
 is read, and judged by what it names, with Kafka's operations and codes (the other modules of this room). A version that
 names topics by ids, which only the upstream knows, is not offered, and neither is what nothing but a broker asks, or
-what a client can do without. What this does not do: groups, users and ACLs, which are the coordinator's, or
-read what is passed on by another table than this one.
+what a client can do without. What this does not do: judge requests about groups, users and ACLs, which are answered by
+the coordinator itself.
 """
 
 from muster_coordinator.upstream.apis import JUDGED
