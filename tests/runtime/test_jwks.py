@@ -185,6 +185,38 @@ def test_a_server_that_cannot_be_verified_is_not_believed(world: World, tmp_path
     assert not world.refresh(by_address), "the certificate is of localhost"
 
 
+def test_renewed_authorities_are_read_for_the_next_fetch_and_a_broken_file_of_them_is_told(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JWKS_PAUSE_MS", 0)
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes(world.pem.read_bytes())
+    source = world.source(ca_file=trusted)
+    assert world.refresh(source)
+    (tmp_path / "other").mkdir()
+    for content in (b"no certificate", certificate(tmp_path / "other").read_bytes()):
+        trusted.write_bytes(content)
+        assert not world.refresh(source)
+        assert set(source.keys()) == {"one"}, "those that it has"
+    trusted.unlink()
+    assert not world.refresh(source)
+    told = [str(details["why"]) for _, details in world.notices]
+    assert [str(trusted) in why for why in told] == [True, False, True]
+    trusted.write_bytes(world.pem.read_bytes())
+    assert world.refresh(source)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+def test_authorities_that_cannot_be_used_at_the_start_refuse_it_and_name_their_file(
+    world: World, tmp_path: Path, content: bytes | None
+) -> None:
+    trusted = tmp_path / "ca.crt"
+    if content is not None:
+        trusted.write_bytes(content)
+    with pytest.raises(OSError, match=r"muster\.sasl\.oauthbearer\.jwks\.ca\.file=.*ca\.crt: "):
+        world.source(ca_file=trusted)
+
+
 def test_keys_of_a_file(world: World, tmp_path: Path) -> None:
     path = tmp_path / "jwks.json"
     assert not world.refresh(world.source(f"file://{path}"))

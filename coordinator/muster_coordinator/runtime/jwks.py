@@ -3,7 +3,8 @@
 Problem: keys are replaced while clients use them, and their server may hang, grow, or move. Mechanism: they are fetched
 at the start, every `refresh_ms`, and when a token names one that is not known, but at most once in `JWKS_PAUSE_MS`, so
 that made-up tokens cannot cause a fetch each. A fetch is limited in time and size, follows no redirect, and is parsed
-in a thread. One that fails leaves the keys as they were and is an event of the log. Callers that ask while a fetch is
+in a thread. One that fails leaves the keys as they were and is an event of the log. The file with the authorities of
+that server is read for each fetch, so that renewed ones count. Callers that ask while a fetch is
 under way get its result. What this does not do: judge tokens (`security.oauth`), or take an address from anybody but
 the configuration.
 """
@@ -23,10 +24,11 @@ from muster_coordinator.security.limits import JWKS_BYTES_MAX
 from muster_coordinator.security.oauth import Keys, parse_jwks
 
 FILE = "file://"
+CA_FILE_KEY = "muster.sasl.oauthbearer.jwks.ca.file"
 
 
 class JwksSource:
-    """`security.oauth.KeySource`."""
+    """`security.oauth.KeySource`. Raises OSError, at its making, for a `ca_file` that cannot be used."""
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class JwksSource:
         self._url = url
         self._refresh_ms = refresh_ms
         self._notice = notice
-        self._tls = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+        _trusting(ca_file)
+        self._ca_file = ca_file
         self._keys: Keys = MappingProxyType({})
         self._fetching: asyncio.Task[None] | None = None
         self._asking: list[Callable[[bool], None]] = []
@@ -96,9 +99,11 @@ class JwksSource:
     async def _read(self) -> bytes:
         if self._url.startswith(FILE):
             return await asyncio.to_thread(_read_file, Path(self._url.removeprefix(FILE)))
+        # Made anew for each fetch: the authorities in the file are renewed while the process runs.
+        tls = await asyncio.to_thread(_trusting, self._ca_file)
         async with (
             aiohttp.ClientSession() as session,
-            session.get(self._url, allow_redirects=False, ssl=self._tls) as answer,
+            session.get(self._url, allow_redirects=False, ssl=tls) as answer,
         ):
             if answer.status != HTTPStatus.OK:
                 raise ValueError(f"HTTP status {answer.status}")
@@ -108,6 +113,13 @@ class JwksSource:
                 if len(body) > JWKS_BYTES_MAX:
                     raise ValueError(f"more than {JWKS_BYTES_MAX} bytes")
             return bytes(body)
+
+
+def _trusting(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except OSError as error:
+        raise OSError(f"{CA_FILE_KEY}={ca_file}: {error.strerror or error}") from error
 
 
 def _read_file(path: Path) -> bytes:

@@ -13,6 +13,8 @@ from muster_operator.api.config_keys import CONFIG, Config
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, parse_spec
 from muster_operator.api.network import NetworkPolicySpec
+from muster_operator.api.oauth import SPEC_RULES as OAUTH_RULES
+from muster_operator.api.oauth import Oauth
 from muster_operator.api.pod import (
     AFFINITY,
     ANNOTATIONS,
@@ -33,6 +35,7 @@ from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, cho
 from muster_operator.api.security import (
     LISTENER_RULES,
     NONE,
+    SASL,
     SCRAM,
     SPEC_RULES,
     TLS,
@@ -210,6 +213,11 @@ class Listener:
     @property
     def mechanism(self) -> str | None:
         """Kafka's name of its SASL mechanism."""
+        return SASL.get(self.authenticates_by)
+
+    @property
+    def scram(self) -> str | None:
+        """Kafka's name of that mechanism if it is one of passwords, whose users are kept in the cluster."""
         return SCRAM.get(self.authenticates_by)
 
     @property
@@ -313,6 +321,7 @@ class ClusterSpec:
             holds=lambda spec: spec.topics is None or not any(map(is_written, spec.config)),
         ),
         *SPEC_RULES,
+        *OAUTH_RULES,
         *CLUSTER_RULES,
     )
 
@@ -389,6 +398,10 @@ class ClusterSpec:
     )
     peers: Peers = spec_field(Record(Peers), "How coordinators know each other.", default={})
     authorization: Authorization | None = spec_field(Record(Authorization), "What clients may do. Absent: everything.")
+    oauth: Oauth | None = spec_field(
+        Record(Oauth),
+        "The identity provider whose tokens are taken by listeners of type oauthbearer. Absent: there is none.",
+    )
     certificates: Certificates = spec_field(
         Record(Certificates), "The CAs that the operator keeps for the cluster.", default={}
     )
@@ -441,7 +454,7 @@ class ClusterSpec:
     @property
     def has_operator_user(self) -> bool:
         """The operator has a SCRAM user of its own in the cluster."""
-        return self.passes_logins_on is None and any(item.mechanism is not None for item in self.listeners)
+        return self.passes_logins_on is None and any(item.scram is not None for item in self.listeners)
 
     @property
     def external_listeners(self) -> tuple[Listener, ...]:

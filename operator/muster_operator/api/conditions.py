@@ -279,6 +279,7 @@ class Reason(Word):
     CREDENTIALS_SET = "CredentialsSet", "The cluster has been given the password in the Secret."
     CERTIFICATE_ISSUED = "CertificateIssued", "The user's Secret has a certificate of the operator's CA of clients."
     CERTIFICATE_YOURS = "CertificateYours", "The certificate of this user is yours to issue; the message says for whom."
+    TOKEN_YOURS = "TokenYours", "Tokens of this user are the identity provider's; nothing of them is known here."
 
     # Causes of a rebalance, as far as known.
     SCALED_UP = "ScaledUp", "Consumers were added."

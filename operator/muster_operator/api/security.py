@@ -16,8 +16,11 @@ from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, cho
 NONE: Final = "none"
 SECRET: Final = "secret"
 TLS: Final = "tls"
+OAUTHBEARER: Final = "oauthbearer"
 SCRAM: Final = {"scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"}
 """Type of authentication → Kafka's name of the mechanism."""
+SASL: Final = {**SCRAM, OAUTHBEARER: "OAUTHBEARER"}
+"""Likewise, of every type that is one of SASL's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +95,9 @@ class ListenerTls:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAuthentication:
     type: str = spec_field(
-        choice("scram-sha-512", "scram-sha-256", TLS, NONE),
-        "How clients show who they are: by a password that never leaves them (SCRAM), or by a certificate.",
+        choice("scram-sha-512", "scram-sha-256", OAUTHBEARER, TLS, NONE),
+        "How clients show who they are: by a password that never leaves them (SCRAM), by a token of an identity"
+        " provider (oauthbearer, see `spec.oauth`), or by a certificate.",
         required=True,
     )
 
@@ -151,6 +155,11 @@ LISTENER_RULES: Final[tuple[Rule, ...]] = (
         cel="!has(self.authentication) || self.authentication.type != 'tls' || has(self.tls)",
         message="`authentication` of type `tls` must have `tls` beside it: without there is no certificate to show",
         holds=lambda listener: listener.authenticates_by != TLS or listener.tls is not None,
+    ),
+    Rule(
+        cel="!has(self.authentication) || self.authentication.type != 'oauthbearer' || has(self.tls)",
+        message="`authentication` of type `oauthbearer` must have `tls` beside it: who reads a token is its user",
+        holds=lambda listener: listener.authenticates_by != OAUTHBEARER or listener.tls is not None,
     ),
     Rule(
         cel="!has(self.tls) || !has(self.tls.trustedSecretName)"

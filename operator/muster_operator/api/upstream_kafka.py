@@ -21,7 +21,7 @@ from muster_operator.api.errors import InvalidObject
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.pod import NAME
 from muster_operator.api.schema import Boolean, Rule, Text, choice
-from muster_operator.api.security import NONE, SCRAM
+from muster_operator.api.security import NONE, OAUTHBEARER, SASL
 
 PREFIX: Final = "upstream."
 """How the coordinator's settings about that Kafka begin. All of them are the operator's beside `topics`."""
@@ -162,8 +162,8 @@ class KafkaStore:
     )
     pass_logins_on: bool = spec_field(
         Boolean(),
-        "Clients log in at that Kafka themselves: what they say by SCRAM is passed on, its users and ACLs hold, for"
-        " groups too with `authorization`. The operator's looks are by the login of `authentication`.",
+        "Clients log in at that Kafka themselves: what they say by SCRAM or oauthbearer is passed on, its users and"
+        " ACLs hold, for groups too with `authorization`. The operator's looks are by the login of `authentication`.",
         default=False,
     )
     tls: UpstreamTls | None = spec_field(
@@ -201,19 +201,32 @@ _PASSES: Final = "has(self.topics.kafka.passLoginsOn) && self.topics.kafka.passL
 CLUSTER_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         cel=f"{_NO_KAFKA} || !({_PASSES}) || !has(self.topics.kafka.authentication) || (has(self.listeners)"
-        " && self.listeners.all(one, has(one.authentication) && one.authentication.type.startsWith('scram'))"
+        " && self.listeners.all(one, has(one.authentication) && (one.authentication.type.startsWith('scram')"
+        f" || one.authentication.type == '{OAUTHBEARER}'))"
         " && self.listeners.exists(one, one.type == 'internal'"
         " && one.authentication.type == self.topics.kafka.authentication.type))",
-        message="`listeners` must all ask for SCRAM with `passLoginsOn`, and an internal one by the type of"
+        message="`listeners` must all ask for SCRAM or a token with `passLoginsOn`, and an internal one by the type of"
         " `topics.kafka.authentication`, by which the operator logs in",
         holds=lambda spec: (
             (kafka := _kafka(spec)) is None
             or not kafka.pass_logins_on
             or kafka.authentication is None
             or (
-                all(one.authenticates_by in SCRAM for one in spec.listeners)
+                all(one.authenticates_by in SASL for one in spec.listeners)
                 and any(one.authenticates_by == kafka.authentication.type for one in spec.internal_listeners)
             )
+        ),
+    ),
+    Rule(
+        cel=f"{_NO_KAFKA} || !({_PASSES}) || has(self.topics.kafka.tls) || !has(self.listeners)"
+        f" || !self.listeners.exists(one, has(one.authentication) && one.authentication.type == '{OAUTHBEARER}')",
+        message="`topics.kafka.tls` must be set with `passLoginsOn` and a listener of type `oauthbearer`: its tokens"
+        " are sent on as they are",
+        holds=lambda spec: (
+            (kafka := _kafka(spec)) is None
+            or not kafka.pass_logins_on
+            or kafka.tls is not None
+            or all(one.authenticates_by != OAUTHBEARER for one in spec.listeners)
         ),
     ),
     Rule(

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final
 
 from muster_operator.api.client_access import (
     AUTHENTICATION_TEXT,
-    SASL_MECHANISMS,
     SECRET_NAME,
     TLS_TEXT,
     Access,
@@ -21,6 +20,7 @@ from muster_operator.api.group import ClusterRef
 from muster_operator.api.kafka_object import BOOTSTRAP, CLUSTER_RULES, DELETE, POLICY, fixed
 from muster_operator.api.kind import parse_spec
 from muster_operator.api.schema import Integer, ListOf, Rule, Text, choice
+from muster_operator.api.security import OAUTHBEARER, SCRAM
 from muster_operator.api.status import CONDITIONS, LONG, WORD
 
 Json = Mapping[str, Any]
@@ -41,16 +41,17 @@ _USER_NAME: Final = Text(
 class UserAuthentication:
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.passwordSecret) || self.type != 'tls'",
-            message="`passwordSecret` may not be set with type tls: such a user has no password",
-            holds=lambda one: one.password_secret is None or one.type != "tls",
+            cel="!has(self.passwordSecret) || self.type.startsWith('scram')",
+            message="`passwordSecret` may only be set with SCRAM: users of other types have no password",
+            holds=lambda one: one.password_secret is None or one.type in SCRAM,
         ),
     )
 
     type: str = spec_field(
-        choice("scram-sha-512", "scram-sha-256", "tls"),
+        choice("scram-sha-512", "scram-sha-256", "tls", OAUTHBEARER),
         "How the user shows who it is. tls: by a client certificate, which the operator issues for a cluster of its own"
-        " that trusts its CA of clients; of any other cluster it is yours to issue.",
+        " that trusts its CA of clients; of any other cluster it is yours to issue. oauthbearer: by a token of your"
+        " identity provider, so that only ACLs and quotas are from here.",
         default="scram-sha-512",
     )
     password_secret: PasswordSecret | None = spec_field(
@@ -61,8 +62,8 @@ class UserAuthentication:
 
     @property
     def mechanism(self) -> str:
-        """Kafka's word; "" for tls."""
-        return SASL_MECHANISMS.get(self.type, "")
+        """Kafka's word for the credential that the cluster keeps; "": it keeps none."""
+        return SCRAM.get(self.type, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +143,8 @@ class UserSpec:
     )
     user_name: str | None = spec_field(
         _USER_NAME,
-        "The user's name in Kafka, without `User:`. Absent: `metadata.name`; with type tls CN=`metadata.name`. It may"
-        " not change.",
+        "The user's name in Kafka, without `User:`; with type oauthbearer what the token's claim says. Absent:"
+        " `metadata.name`; with type tls CN=`metadata.name`. It may not change.",
     )
     authentication: UserAuthentication = spec_field(
         Record(UserAuthentication), "How the user shows who it is.", default={}
@@ -157,7 +158,7 @@ class UserSpec:
     secret_name: str | None = spec_field(
         SECRET_NAME,
         "The Secret with the user's credentials and client settings, made by the operator. Absent: `metadata.name`."
-        " None is made for a user of type tls whose certificate is yours to issue.",
+        " None is made for a user of type tls whose certificate is yours to issue, nor of type oauthbearer.",
     )
     deletion_policy: str = spec_field(
         POLICY,

@@ -12,6 +12,7 @@ annotation `muster.dev/adopt` says that it is meant.
 from typing import Any
 
 from muster_operator.api.conditions import KafkaObjectCondition, Reason
+from muster_operator.api.security import OAUTHBEARER
 from muster_operator.api.user import CLUSTER_RESOURCE, UserSpec
 from muster_operator.naming import USER, labels
 from muster_operator.plan.actions import (
@@ -327,6 +328,8 @@ def _credentials(world: UserWorld) -> Finding:
     mechanism = world.spec.authentication.mechanism
     if not mechanism and world.authority is not None:
         return _issued(world)
+    if world.spec.authentication.type == OAUTHBEARER:
+        return finding(type_, None, Reason.TOKEN_YOURS, f"the identity provider says who is {principal_of(world)}")
     if not mechanism:
         message = f"issue a client certificate that the cluster takes for {principal_of(world)}"
         return finding(type_, False, Reason.CERTIFICATE_YOURS, message)

@@ -30,7 +30,7 @@ from muster_operator.naming import (
     token_secret,
 )
 from muster_operator.naming import identity as identity_name
-from muster_operator.resources import identity, secured, server_properties, topic_store, upstream_kafka
+from muster_operator.resources import identity, oauth, secured, server_properties, topic_store, upstream_kafka
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.resources.secured import Mounted
@@ -136,7 +136,7 @@ def _container(
 def _first_user(owner: OwnerView, spec: ClusterSpec, container: Manifest) -> Manifest:
     """Puts the operator's own user into the data folder: it is made if the cluster never had users (ADR 52). The
     password is in this container's environment only."""
-    mechanisms = sorted({one.mechanism for one in spec.listeners if one.mechanism is not None})
+    mechanisms = sorted({one.scram for one in spec.listeners if one.scram is not None})
     user = f"name={OPERATOR_USER},password=${{env:{PASSWORD_VARIABLE}}}"
     password = {"secretKeyRef": {"name": operator_user(owner.name), "key": PASSWORD_KEY}}
     config = f"{server_properties.CONFIG_DIR}/{server_properties.FILE_NAME}"
@@ -201,7 +201,8 @@ def template(
     """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
     the release knows racks. `counts_tainted`: its pods were made with a spread over nodes that take none, too."""
     asked = spec.pod_template
-    mounts = (*secured.mounted(owner, spec, peers), *topic_store.mounted(spec), *upstream_kafka.mounted(spec))
+    further = (*oauth.mounted(spec), *topic_store.mounted(spec), *upstream_kafka.mounted(spec))
+    mounts = (*secured.mounted(owner, spec, peers), *further)
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if peers != OPEN:
         annotations[PEERS_ANNOTATION] = peers.text

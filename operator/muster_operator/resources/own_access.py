@@ -14,7 +14,7 @@ What it deliberately does not do: give a client the operator's own user, which m
 from muster_operator import naming
 from muster_operator.api.client_access import Access, Authentication, AuthenticationSecret, CaSecret, Tls
 from muster_operator.api.cluster import ClusterSpec, Listener
-from muster_operator.api.security import TLS
+from muster_operator.api.security import OAUTHBEARER, TLS
 
 
 def clients_listener(spec: ClusterSpec, kind: str | None) -> Listener:
@@ -32,14 +32,14 @@ def users_listener(spec: ClusterSpec, kind: str) -> Listener:
 
 def operators_listener(spec: ClusterSpec) -> Listener:
     """With an authorizer one that asks for a password, by which the operator is a super user; else the first that
-    wants no client certificate, of which the operator has none. Where logins are passed on, one that takes the login of
-    the coordinators."""
+    wants neither a client certificate nor a token, of which the operator has none. Where logins are passed on, one that
+    takes the login of the coordinators."""
     inner = spec.internal_listeners
     there = _login_there(spec)
     if there is not None:
         return next((one for one in inner if one.authenticates_by == there.type), inner[0])
-    known = [one for one in inner if one.mechanism is not None] if spec.authorization is not None else []
-    open_to_it = [one for one in inner if one.authenticates_by != TLS]
+    known = [one for one in inner if one.scram is not None] if spec.authorization is not None else []
+    open_to_it = [one for one in inner if one.authenticates_by not in (TLS, OAUTHBEARER)]
     return next(iter((*known, *open_to_it, *inner)))
 
 
@@ -88,7 +88,7 @@ def _login_there(spec: ClusterSpec) -> Authentication | None:
 
 
 def _own_login(cluster: str, listener: Listener) -> Authentication | None:
-    if listener.mechanism is None:
+    if listener.scram is None:
         return None
     return Authentication(
         type=listener.authenticates_by, secret=AuthenticationSecret(name=naming.operator_user(cluster))

@@ -11,7 +11,7 @@ from typing import Final
 from muster_operator.api.cluster import NODE_PORT_STRIDE, ClusterSpec, Listener
 from muster_operator.api.releases import Release, knows
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT, peers_service, pod_host, pod_name
-from muster_operator.resources import secured, topic_store, upstream_kafka
+from muster_operator.resources import oauth, secured, topic_store, upstream_kafka
 from muster_operator.resources.peer_mode import OPEN, PeerMode
 from muster_operator.world.views import OwnerView
 
@@ -89,7 +89,8 @@ def settings(
     if peers != OPEN:
         own |= secured.settings_of_peers(peers)
     written = {key: value for key, value in own.items() if knows(release, key)} | secured.settings(spec, peers)
-    written |= topic_store.settings(spec) | upstream_kafka.settings(spec, host=_own_host(owner, spec))
+    written |= oauth.settings(spec) | topic_store.settings(spec)
+    written |= upstream_kafka.settings(spec, host=_own_host(owner, spec))
     return written | {key: str(value) for key, value in sorted(spec.config.items())}
 
 

@@ -76,6 +76,13 @@ KAFKA = {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}
 KAFKA_LOGIN = {"type": "scram-sha-512", "secret": {"name": "kafka-login"}}
 ASKING = {**INTERNAL, "authentication": {"type": "scram-sha-512"}}
 CERTIFIED = {"name": "certified", "tls": {}, "authentication": {"type": "tls"}}
+BY_PASSWORD = {"authentication": {"type": "scram-sha-512"}}
+TOKENS = {"name": "tokens", "port": 9095, "tls": {}, "authentication": {"type": "oauthbearer"}}
+PROVIDER = {
+    "validIssuerUri": "https://login.example.com/realms/shop",
+    "jwksEndpointUri": "https://login.example.com/realms/shop/certs",
+    "audiences": ["muster"],
+}
 
 
 def _beside(kafka: Spec | None = None, *, topics: Spec | None = None) -> Spec:
@@ -129,10 +136,37 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cc("`listeners` must hold one of type `internal`", {"listeners": [_external()]}),
     _cc("`authentication` of type `tls` must have", {"listeners": [{**INTERNAL, "authentication": {"type": "tls"}}]}),
     _cc(
-        "`trustedSecretName` may only be set",
+        "`authentication` of type `oauthbearer` must have",
+        {"listeners": [ASKING, {key: TOKENS[key] for key in TOKENS if key != "tls"}], "oauth": PROVIDER},
+    ),
+    _cc("`oauth` with `jwksEndpointUri` must be set", {"listeners": [ASKING, TOKENS]}),
+    _cc("`oauth` with `jwksEndpointUri` must be set", {"listeners": [ASKING, TOKENS], "oauth": {}}),
+    _cc("an internal listener with SCRAM must be", {"listeners": [TOKENS], "oauth": PROVIDER}),
+    _cc(
+        "an internal listener with SCRAM must be",
+        {"listeners": [TOKENS, {**CERTIFIED, "port": 9096}, _external(**BY_PASSWORD)], "oauth": PROVIDER},
+    ),
+    *(
+        _cc("`validIssuerUri`, `jwksEndpointUri` and `audiences` must", {"oauth": {key: PROVIDER[key]}})
+        for key in ("validIssuerUri", "jwksEndpointUri", "audiences")
+    ),
+    *(
+        _cc(
+            "`validIssuerUri`, `jwksEndpointUri` and `audiences` must",
+            {"oauth": {key: value for key, value in PROVIDER.items() if key != lacking}},
+        )
+        for lacking in ("validIssuerUri", "audiences", "jwksEndpointUri")
+    ),
+    _cc("`trustedSecretName` may only be set beside `jwks", {"oauth": {"trustedSecretName": "provider-ca"}}),
+    *(
+        _cc("settings with `sasl.oauthbearer.` may not", {"oauth": PROVIDER, "config": {key: "x"}})
+        for key in ("sasl.oauthbearer.clock.skew.seconds", "muster.sasl.oauthbearer.jwks.ca.file")
+    ),
+    _cc(
+        "`trustedSecretName` may only be set with",
         {"listeners": [{**INTERNAL, "tls": {"trustedSecretName": "ca"}, "authentication": {"type": "scram-sha-512"}}]},
     ),
-    _cc("`trustedSecretName` may only be set", {"listeners": [{**INTERNAL, "tls": {"trustedSecretName": "ca"}}]}),
+    _cc("`trustedSecretName` may only be set with", {"listeners": [{**INTERNAL, "tls": {"trustedSecretName": "ca"}}]}),
     _cc(
         "`tls` may have a `secretName` or an `issuerRef`",
         {"listeners": [{**INTERNAL, "tls": {"secretName": "mine", "issuerRef": {"name": "ca"}}}]},
@@ -188,7 +222,7 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cc("`authentication` must be set with `passLoginsOn`", {**_beside({"passLoginsOn": True}), "listeners": [ASKING]}),
     *(
         _cc(
-            "`listeners` must all ask for SCRAM with `passLoginsOn`",
+            "`listeners` must all ask for SCRAM or a token with",
             {
                 **_beside({"authentication": {**KAFKA_LOGIN, "type": login}, "passLoginsOn": True, "tls": {}}),
                 **listeners,
@@ -199,6 +233,10 @@ CEL_EXAMPLES: tuple[Example, ...] = (
             ("scram-sha-256", {"listeners": [ASKING]}),
             ("plain", {"listeners": [ASKING]}),
         )
+    ),
+    _cc(
+        "`topics.kafka.tls` must be set with `passLoginsOn`",
+        {**_beside({"authentication": KAFKA_LOGIN, "passLoginsOn": True}), "listeners": [ASKING, TOKENS]},
     ),
     _cc("`listeners` may only be of type `internal` beside", {**_beside(), **_listeners(_external())}),
     _cc("`listeners` must all have `authentication`", _beside({"authentication": KAFKA_LOGIN})),
@@ -261,9 +299,12 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _mt("keys of `configs` must be Kafka's names", {"configs": {"a\nb": "1"}}),
     _mu("`userName` may not change", {"userName": "b"}, old={"userName": "a"}),
     _mu("`userName` may not change", {}, old={"userName": "a"}),
-    _mu(
-        "`passwordSecret` may not be set with type tls",
-        {"authentication": {"type": "tls", "passwordSecret": {"name": "s"}}},
+    *(
+        _mu(
+            "`passwordSecret` may only be set with SCRAM",
+            {"authentication": {"type": type_, "passwordSecret": {"name": "s"}}},
+        )
+        for type_ in ("tls", "oauthbearer")
     ),
     _mu("`name` must be set for every `type`", _acl(type="topic")),
     _mu("`name` must be set for every `type`", _acl(type="cluster", name="kafka-cluster")),

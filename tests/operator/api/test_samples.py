@@ -27,7 +27,10 @@ def loaded(path: Path) -> dict[str, Any]:
 
 def test_each_kind_has_a_minimal_and_a_full_sample() -> None:
     sizes = {f"{k.kind.lower()}-{size}" for k in KINDS for size in ("minimal", "full")}
-    others = {"consumergroup-flights", "consumergroup-workload", "coordinatorcluster-beside-kafka"}
+    others = {
+        "consumergroup-flights", "consumergroup-workload",
+        "coordinatorcluster-beside-kafka", "coordinatorcluster-oauth",
+    }  # fmt: skip
     assert {path.stem for path in SAMPLES} == {*sizes, *others}, "the first of the others is the README's"
 
 

@@ -154,6 +154,27 @@ def test_a_certificate_is_a_persons_matter_and_the_condition_says_for_whom() -> 
     assert len(model.kafka.acls["User:CN=it"]) == 2
 
 
+def test_a_user_by_tokens_has_rights_and_quotas_and_nothing_secret_here() -> None:
+    model = made(
+        authentication={"type": "oauthbearer"}, userName="0b1c-77", acls=[ORDERS], quotas={"producerByteRate": 7}
+    )
+    status, reason, message = condition(model, "CredentialsReady")
+    assert (status, reason) == ("Unknown", "TokenYours")
+    assert "User:0b1c-77" in message
+    assert (model.secrets, model.kafka.passwords) == ({}, {})
+    assert len(model.kafka.acls["User:0b1c-77"]) == 2
+    assert model.kafka.quotas["0b1c-77"] == {"producer_byte_rate": 7.0}
+    assert "secret" not in model.status
+
+
+def test_from_password_to_token_the_credential_and_its_secret_go() -> None:
+    model = made()
+    model.edit(authentication={"type": "oauthbearer"})
+    model.settle()
+    assert (model.secrets, model.kafka.passwords) == ({}, {})
+    assert "mechanism" not in model.status
+
+
 def test_from_password_to_certificate_the_credential_and_its_secret_go() -> None:
     model = made(userName="same")
     model.edit(authentication={"type": "tls"})
