@@ -129,5 +129,9 @@ def test_one_coordinator_grows_to_five_and_its_disk_is_lost(operator: Client, na
     assert sorted(value for _, value in cluster.records("kept")) == sorted(values)
     load.nothing_lost()
     until("the founder's new folder", lambda: uids(cluster.pods()).keys() == {f"main-{n}" for n in range(MOST)}, 120)
+    until("the founder is a part of it again", lambda: is_ready(cluster.pods()["main-0"]), SCALED_S, every=1.0)
     cluster.ready(SCALED_S)
+    log = namespace.kubectl("logs", "main-0")
+    assert "was emptied and stays out" in log, "it formed no cluster of its own (ADR 103), and waited for its place"
+    assert '"term": 1}' not in log, log
     assert sorted(value for _, value in cluster.records("kept")) == sorted(values)

@@ -48,6 +48,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         broker=BrokerId(settings.node_id),
         initial_voters=tuple(sorted(settings.peers)),
         cluster_id=settings.cluster_id,
+        cluster_formed=settings.cluster_formed,
         endpoints=tuple(endpoints),
         rack=settings.rack,
         admin=settings.admin_address if settings.admin_token_file is not None else "",

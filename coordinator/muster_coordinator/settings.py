@@ -134,6 +134,13 @@ class Settings(
         "22 characters of url-safe base64. Empty: chosen at random when the cluster forms. A data folder of another "
         "cluster is refused.",
     )
+    cluster_formed: bool = setting(
+        "muster.cluster.formed",
+        boolean,
+        "false",
+        "true: the cluster of `muster.cluster.id` is formed. A replica of `controller.quorum.voters` whose data folder "
+        "is empty has lost it then: it forms no cluster, and waits until the others give it its place back.",
+    )
     listeners: tuple[Listener, ...] = setting(
         "listeners",
         some_listeners,
@@ -589,6 +596,8 @@ class Settings(
 
 
 def _check_voters(settings: Settings) -> None:
+    if settings.cluster_formed and settings.cluster_id is None:
+        raise ConfigError("muster.cluster.formed=true needs muster.cluster.id")
     if settings.joins and settings.cluster_id is None:
         raise ConfigError(
             f"node.id={settings.node_id} is not among controller.quorum.voters; to join a formed cluster, set "

@@ -75,6 +75,23 @@ def test_one_that_joins_has_the_settings_of_the_others_under_its_own_id(tmp_path
     assert (again.cluster_id, again.shutdown_grace_ms) == ("c" * 22, 4321), "the next start writes it, too"
 
 
+def test_who_formed_the_cluster_is_told_that_it_is_formed_when_others_join(tmp_path: Path) -> None:
+    """With an empty folder it would form another one beside them (ADR 103)."""
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(7, {"shutdown.grace.ms": "1234"})
+    assert not load_settings(layout.config_file(0)).cluster_formed
+    layout.add(1, "c" * 22)
+    for grace_ms in (1234, 4321):
+        founder, other = (load_settings(layout.config_file(replica)) for replica in (0, 1))
+        assert (founder.cluster_formed, founder.cluster_id, founder.shutdown_grace_ms) == (True, "c" * 22, grace_ms)
+        assert (other.cluster_formed, other.cluster_id) == (False, "c" * 22), "it never forms one"
+        layout.write(7, {"shutdown.grace.ms": "4321"})
+    layout.retire(1)
+    layout.forget(1)
+    layout.write(7, {})
+    assert not load_settings(layout.config_file(0)).cluster_formed, "it is alone again, and the next start says so"
+
+
 def test_who_was_removed_is_not_started_again_and_a_founder_forms_no_second_cluster(tmp_path: Path) -> None:
     layout = DevLayout(tmp_path, 1, 10_000)
     layout.write(1, {})

@@ -12,7 +12,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.failover_load import CommitLoad, records_of
-from tests.integration.test_replaced_replica import SETTINGS, TOPIC, Clients, data_of, muster
+from tests.integration.test_replaced_replica import (
+    REPLACED_SECONDS_MAX,
+    SETTINGS,
+    TOPIC,
+    Clients,
+    data_of,
+    folder_of,
+    muster,
+    replace,
+)
 from tests.live_files import live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -86,6 +95,7 @@ def test_one_becomes_three_and_five_and_the_founder_is_lost(tmp_path: Path) -> N
             assert len(new_topic(admin, "of-three").replicas) == 3
             grow(cluster, 5, PARTITIONS + 3)
             go_on()
+            lost = folder_of(cluster, 0)
             cluster.kill(0)
             data_of(cluster, 0).rename(tmp_path / "lost")
             go_on()
@@ -102,6 +112,26 @@ def test_one_becomes_three_and_five_and_the_founder_is_lost(tmp_path: Path) -> N
         assert clients.delivered == clients.sent
         rest = ",".join(f"127.0.0.1:{cluster.client_port(replica)}" for replica in EVERYBODY[1:])
         assert records_of(rest, TOPIC, 0) == clients.sent, "each record once, in order"
+        founder_comes_back_empty(cluster, lost)
+        own = f"127.0.0.1:{cluster.client_port(0)}"
+        assert records_of(own, TOPIC, 0) == clients.sent, "whoever asks the founder is told of the same cluster"
+
+
+def founder_comes_back_empty(cluster: MusterCluster, lost: str) -> None:
+    """It formed the cluster alone, and forms no other one now: it waits for its place (ADR 103)."""
+    cluster.start_replica(0, wait_ready=False)
+
+    def said() -> list[str]:
+        try:
+            return [reason for reason in cluster.status(0)["not_ready"] if "was emptied and stays out" in reason]
+        except (OSError, AssertionError):
+            return []
+
+    wait_until("it stays out", said, 30)
+    assert cluster.probe(0, "/readyz") == 503
+    replace(cluster, 0, lost)
+    cluster.wait_ready(0, REPLACED_SECONDS_MAX)
+    wait_until("it votes again", lambda: votes(cluster, EVERYBODY) == [list(EVERYBODY)] * 5, REPLACED_SECONDS_MAX)
 
 
 def test_a_broker_that_was_added_is_removed_and_the_next_start_knows_who_is_left(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ UPSTREAM_PORTS, UPSTREAM_PORTS_EACH = 400, 10
 GRACE_MS = 15_000
 """Shorter than a pod's minute, because a developer waits for Ctrl-C."""
 
-CLUSTER_ID = "muster.cluster.id"
+CLUSTER_ID, FORMED = "muster.cluster.id", "muster.cluster.formed"
 SHARED = ("offsets.topic.num.partitions", "muster.wal.file.bytes", "shutdown.grace.ms")
 """Settings that every replica of a cluster has from the same options."""
 BROKERS_MAX = 50
@@ -151,6 +151,10 @@ class DevLayout:
         folder.mkdir(parents=True)
         self._write_config(replica, {**own, **kept, CLUSTER_ID: cluster_id})
         (folder / JOINED).touch()
+        for founder in range(self.replicas):
+            if self._belongs(founder):
+                values = parse_properties(self.config_file(founder).read_text("utf-8"))
+                self._write_config(founder, {**values, CLUSTER_ID: cluster_id, FORMED: "true"})
 
     def retire(self, replica: int) -> None:
         """The replica belongs to the cluster no more. Its process may still run; `forget` removes what it wrote."""
@@ -172,11 +176,15 @@ class DevLayout:
 
     def write(self, partitions: int, extra: dict[str, str]) -> None:
         """Write the configurations, and the token if there is none."""
+        joined = [replica for replica in self.present() if replica >= self.replicas]
+        ids = {one: parse_properties(self.config_file(one).read_text("utf-8"))[CLUSTER_ID] for one in joined}
         for replica in self.present():
             self.replica_folder(replica).mkdir(parents=True, exist_ok=True)
             values = self.properties(replica, partitions, extra)
-            if replica >= self.replicas:
-                values[CLUSTER_ID] = parse_properties(self.config_file(replica).read_text("utf-8"))[CLUSTER_ID]
+            if replica in ids:
+                values[CLUSTER_ID] = ids[replica]
+            elif ids:  # whoever formed it must not do so again beside those that joined
+                values |= {CLUSTER_ID: min(ids.values()), FORMED: "true"}
             self._write_config(replica, values)
         if not self.token_file.exists():
             descriptor = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

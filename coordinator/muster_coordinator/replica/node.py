@@ -121,6 +121,7 @@ class Node:
             fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
             joined=self.identity.joined,
             registration=registration_of(settings, self.identity),
+            formed_before=settings.cluster_formed,
         )
         bootstrap = Bootstrap(
             self.loop,

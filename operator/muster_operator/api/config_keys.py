@@ -18,6 +18,7 @@ OPERATOR_KEYS: Final = (
     "broker.rack",
     "controller.quorum.voters",
     "muster.cluster.id",
+    "muster.cluster.formed",
     "listeners",
     "advertised.listeners",
     "listener.security.protocol.map",

@@ -54,6 +54,7 @@ KEYS_SINCE: Final[Mapping[str, Release]] = {
     "muster.peer.security": Release(0, 2, 0),
     "muster.peer.security.accept": Release(0, 2, 0),
     "muster.peer.secret.file": Release(0, 2, 0),
+    "muster.cluster.formed": Release(0, 3, 0),
 }
 """Key that the operator writes → the first release that knows it. Keys of the first release are not listed."""
 

@@ -29,6 +29,7 @@ from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_cluster import cluster_status
 from muster_operator.resources.cluster import children
 from muster_operator.resources.coordinator_statefulset import claim_name
+from muster_operator.resources.identity import says_formed
 from muster_operator.resources.own_secrets import of_operator, of_peers
 from muster_operator.resources.owned import is_owned_by
 from muster_operator.resources.surplus import of_cluster
@@ -133,6 +134,8 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
         return plan_children(owner, Unknown(reason="ReleaseUnknown", message=why), ())
     live = world.children if not isinstance(world.children, Unknown) else {}
     release = wanted_release(world, settings)
+    told = live.get(("ConfigMap", identity(owner.name)))
+    told = told if told is not None and is_owned_by(told, owner) else None
     desired = children(
         owner,
         spec,
@@ -142,7 +145,8 @@ def _children(world: ClusterWorld, settings: PlanSettings, members: Members, ref
         replicas=members.pods,
         founders=members.founders,
         cluster_id=members.cluster_id,
-        joins=(told := live.get(("ConfigMap", identity(owner.name)))) is not None and is_owned_by(told, owner),
+        joins=told is not None,
+        has_joined=says_formed(told) if members.has_joined is None else members.has_joined,
         storage_size=_made_size(live.get(("StatefulSet", owner.name))),
         pull_policy=settings.image_pull_policy,
         platform_sets_user=settings.platform_sets_user,

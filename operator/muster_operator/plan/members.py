@@ -53,6 +53,8 @@ class Members:
     founders: int
     cluster_id: str | None
     finding: Finding
+    has_joined: bool | None = None
+    """Coordinators beside the founders belong to the cluster; None: not known."""
     leaving: tuple[int, ...] = ()
     """Ordinals that are to leave and are still registered, the highest first."""
     marks: tuple[Decommission, ...] = ()
@@ -75,7 +77,8 @@ def plan_members(world: ClusterWorld, *, frozen: bool = False) -> Members:
     wanted, target = world.spec.replicas, max(world.spec.replicas, floor)
     known = _registered(world)
     leaving = tuple(one for one in range(held - 1, target - 1, -1) if known is not None and one in known)
-    made = replace(made, leaving=leaving)
+    others = None if known is None else any(ordinal >= founders for ordinal in known)
+    made = replace(made, leaving=leaving, has_joined=others)
     if world.statefulset is None or isinstance(world.statefulset, Unknown):
         return made
     kept = _kept(world, made, target, known)

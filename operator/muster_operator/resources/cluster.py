@@ -16,6 +16,7 @@ from muster_operator.resources import (
     disruption_budget,
     identity,
     network_policy,
+    server_properties,
     service_account,
     services,
 )
@@ -36,6 +37,7 @@ def children(
     founders: int | None = None,
     cluster_id: str | None = None,
     joins: bool = False,
+    has_joined: bool = False,
     storage_size: str | None = None,
     pull_policy: str | None = None,
     platform_sets_user: bool = False,
@@ -54,7 +56,8 @@ def children(
     `lost`: coordinators whose volumes are lost. `peers`: how the pods know each other, if their release can.
 
     `replicas`: of the StatefulSet now, of which `founders` have formed the cluster `cluster_id` or are to form it.
-    `joins`: more than these joined it once, so the pods have what that needs.
+    `joins`: more than these joined it once, so the pods have what that needs. `has_joined`: some of them belong to it
+    now.
     `storage_size`: as in the live StatefulSet, whose value stays. None: the spec's.
     """
     made_founders = spec.founders if founders is None else founders
@@ -74,12 +77,13 @@ def children(
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
         joins=joins,
+        formed=knows(release, server_properties.FORMED_KEY),
         racks=knows(release, "broker.rack"),
         counts_tainted=release is not None and release < TAINTS_SINCE,
         peers=peers,
     )
     found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]
-    found += [identity.identity(owner, cluster_id)] if joins else []
+    found += [identity.identity(owner, cluster_id, has_joined=has_joined)] if joins else []
     if spec.pod_template.service_account_name is None:
         found.append(service_account.coordinators(owner))
     if spec.network_policy.enabled:

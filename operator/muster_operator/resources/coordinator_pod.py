@@ -71,9 +71,16 @@ def _probe(path: str, *, tls: bool, period: int, timeout: int, failures: int) ->
     }
 
 
-def _cluster_id(owner: OwnerView) -> Manifest:
-    source = {"name": identity_name(owner.name), "key": identity.KEY}
-    return {"name": server_properties.CLUSTER_ID, "valueFrom": {"configMapKeyRef": source}}
+def _identity(owner: OwnerView, *, formed: bool) -> list[Manifest]:
+    """`formed`: the release takes the word that the cluster is."""
+    keys = {server_properties.CLUSTER_ID: identity.KEY}
+    if formed:
+        keys[server_properties.CLUSTER_FORMED] = identity.FORMED_KEY
+    name = identity_name(owner.name)
+    return [
+        {"name": variable, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
+        for variable, key in keys.items()
+    ]
 
 
 def _container(
@@ -83,6 +90,7 @@ def _container(
     pull_policy: str | None,
     *,
     joins: bool,
+    formed: bool,
     racks: bool,
     mounts: tuple[Mounted, ...],
 ) -> Manifest:
@@ -97,7 +105,7 @@ def _container(
             _field(server_properties.POD_NAME, "metadata.name"),
             _field(server_properties.NODE_IP, "status.hostIP"),
             *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if racks else []),
-            *([_cluster_id(owner)] if joins else []),
+            *(_identity(owner, formed=formed) if joins else []),
             *topic_store.environment(spec),
             *upstream_kafka.environment(spec),
         ],
@@ -194,12 +202,14 @@ def template(
     config_map_name: str,
     config_hash: str,
     joins: bool = False,
+    formed: bool = True,
     racks: bool = True,
     counts_tainted: bool = False,
     peers: PeerMode = OPEN,
 ) -> Manifest:
-    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `racks`:
-    the release knows racks. `counts_tainted`: its pods were made with a spread over nodes that take none, too."""
+    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `formed`:
+    the release takes the word that the cluster is. `racks`: it knows racks. `counts_tainted`: its pods were made
+    with a spread over nodes that take none, too."""
     asked = spec.pod_template
     further = (*oauth.mounted(spec), *topic_store.mounted(spec), *upstream_kafka.mounted(spec))
     mounts = (*secured.mounted(owner, spec, peers), *further)
@@ -223,6 +233,7 @@ def template(
                 spec.image or image,
                 spec.image_pull_policy or pull_policy,
                 joins=joins,
+                formed=formed,
                 racks=racks,
                 mounts=mounts,
             )

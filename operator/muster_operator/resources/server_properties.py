@@ -25,6 +25,8 @@ SHUTDOWN_GRACE_SECONDS: Final = 60
 POD_INDEX: Final = "POD_INDEX"
 POD_NAME: Final = "POD_NAME"
 CLUSTER_ID: Final = "CLUSTER_ID"
+CLUSTER_FORMED: Final = "CLUSTER_FORMED"
+FORMED_KEY: Final = "muster.cluster.formed"
 NODE_IP: Final = "NODE_IP"
 RACK: Final = "RACK"
 _PLACEHOLDERS: Final = {"$(NODE_IP)": NODE_IP, "$(POD_NAME)": POD_NAME, "$(ORDINAL)": POD_INDEX}
@@ -84,6 +86,7 @@ def settings(
     if joins:
         own |= {
             "muster.cluster.id": _environment(CLUSTER_ID),
+            FORMED_KEY: _environment(CLUSTER_FORMED),
             "muster.peer.advertised": f"{_own_host(owner, spec)}:{PEER_PORT}",
         }
     if peers != OPEN:

@@ -72,7 +72,7 @@ def test_a_cluster_of_a_release_that_joins_restarts_nobody_to_grow_or_to_shrink(
     model = ModelCluster(replicas=3, image="muster:0.2.0")
     converge(model)
     before = {ordinal: pod.uid for ordinal, pod in model.pods.items()}
-    assert model.live["ConfigMap", "c-identity"]["data"] == {"cluster-id": "cluster-1"}
+    assert model.live["ConfigMap", "c-identity"]["data"] == {"cluster-id": "cluster-1", "formed": "false"}
     for replicas in (5, 4, 3):
         model.set_replicas(replicas)
         converge(model)
@@ -302,6 +302,32 @@ def test_the_budget_is_that_of_the_replication_factor() -> None:
     """Of seven, two may be the majority of a group."""
     model = scaled(7)
     assert model.live["PodDisruptionBudget", "c"]["spec"]["maxUnavailable"] == 1
+
+
+def formed(model: ModelCluster) -> str:
+    return str(model.live["ConfigMap", "c-identity"]["data"]["formed"])
+
+
+def test_founders_are_told_that_others_have_joined_as_long_as_it_is_so() -> None:
+    """ADR 103. An empty one would form another cluster beside them; when nobody answers, what was known holds."""
+    model = ModelCluster(replicas=3, image="muster:0.3.0")
+    converge(model)
+    assert formed(model) == "false"
+    model.set_replicas(4)
+    converge(model)
+    assert formed(model) == "true"
+    model.silent = set(range(4))
+    for _ in range(3):
+        model.tick()
+        one_pass(model)
+    assert formed(model) == "true", "no answer is no proof that they have left"
+    model.silent = set()
+    model.set_replicas(3)
+    converge(model)
+    assert formed(model) == "false"
+    model.silent = set(range(3))
+    one_pass(model)
+    assert formed(model) == "false"
 
 
 def test_the_id_is_there_before_the_pods_that_need_it() -> None:

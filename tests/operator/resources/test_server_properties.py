@@ -13,6 +13,7 @@ from muster_operator.api.config_keys import OPERATOR_KEYS
 from muster_operator.api.errors import InvalidObject
 from muster_operator.api.topic_store import KEYS as TOPIC_STORE_KEYS
 from muster_operator.resources import server_properties, topic_store
+from muster_operator.resources.identity import identity
 from muster_operator.resources.peer_mode import PeerMode
 
 from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
@@ -150,10 +151,17 @@ def test_a_pod_beyond_the_founders_joins_by_the_clusters_id_and_these_form_it_wi
     """The same file for all of them: the id is empty while there is no cluster, which is what a founder takes for
     none."""
     text = server_properties.text(owner(), cluster_spec(replicas=5, replicationFactor=3), replicas=3, joins=True)
+    told = identity(owner(), cluster_id or None, has_joined=True)["data"]
+    children = cluster_children(cluster_spec(replicas=5, replicationFactor=3), joins=True, replicas=5, founders=3)
+    (container,) = one(children, "StatefulSet")["spec"]["template"]["spec"]["containers"]
+    sources = {it["name"]: it["valueFrom"].get("configMapKeyRef") for it in container["env"]}
     for ordinal in range(5 if cluster_id else 3):
         environment = {"POD_INDEX": str(ordinal), "POD_NAME": f"main-{ordinal}", "NODE_IP": "10.0.0.1", "RACK": ""}
-        read = settings_of(with_environment(parse_properties(text), {**environment, "CLUSTER_ID": cluster_id}))
-        assert read.cluster_id == (cluster_id or None)
+        for name in ("CLUSTER_ID", "CLUSTER_FORMED"):
+            assert sources[name]["name"] == "main-identity"
+            environment[name] = told[sources[name]["key"]]
+        read = settings_of(with_environment(parse_properties(text), environment))
+        assert (read.cluster_id, read.cluster_formed) == (cluster_id or None, bool(cluster_id))
         assert read.joins == (ordinal > 2)
         assert read.peer_advertised == (f"main-{ordinal}.main-peers.shop.svc", 9093)
 

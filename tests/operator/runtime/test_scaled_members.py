@@ -66,7 +66,7 @@ def test_new_pods_are_told_the_clusters_id_and_no_other_is_touched() -> None:
     world = of(scene)
     assert pods(world) == [f"c-{one}" for one in range(5)]
     assert {name: world.fake.objects["Pod", "ns", name]["metadata"]["uid"] for name in before} == before
-    assert world.fake.objects["ConfigMap", "ns", "c-identity"]["data"] == {"cluster-id": "c"}
+    assert world.fake.objects["ConfigMap", "ns", "c-identity"]["data"] == {"cluster-id": "c", "formed": "true"}
     assert (status(world)["replicas"], status(world)["founders"], status(world)["brokers"]) == (5, 3, 5)
     assert scaling(world)[:2] == ("False", "ScaleAsWanted")
     assert [one for one in world.admin.journal if one.startswith(("leave", "drain"))] == []

@@ -21,6 +21,10 @@ A replica whose configuration names other voters and not itself joins a cluster 
 id its configuration names. It sends its registration with its state; its peers report it as `Candidate`, and when the
 controller has registered it, their records have a seat for it, and it joins in the same way.
 
+Of an initial voter nobody but its configuration can tell whether an empty folder is its first or a lost one, if it was
+the only voter, or all of them are empty. Where that says that the cluster is formed (ADR 103), it forms none, and hears
+every broker that is a part of the cluster it names, until its seat is bound to it.
+
 A seat only ever changes to later states, so records of one cluster are merged seat by seat, from whichever peer they
 come: a replica that was away while others were replaced must learn whom to trust before it trusts them. Records of
 different epochs are never merged (ADR 40): whoever holds the earlier one ends its process, and takes part in nothing
@@ -157,15 +161,19 @@ class Formation:
         fresh: Fresh,
         joined: bool = False,
         registration: RegisterBroker | None = None,
+        formed_before: bool = False,
     ) -> None:
-        """`joined`: see `Identity`. `registration`: with what a replica asks that joins later. Raises `StartRefused` if
-        the stored record and the configuration contradict each other."""
+        """`joined`: see `Identity`. `registration`: with what a replica asks that joins later. `formed_before`: the
+        cluster that `expects` names is formed. Raises `StartRefused` if the stored record and the configuration
+        contradict each other."""
         self._comes_later = broker not in expects.voters
         if self._comes_later and not expects.cluster_id:
             raise StartRefused(
                 f"broker {broker} is not among the initial voters {list(expects.voters)}; to join a formed cluster, "
                 "the configuration must name its id"
             )
+        if formed_before and not expects.cluster_id:
+            raise StartRefused("of a cluster that is formed the configuration must name its id")
         if record is not None:
             check_record(record, broker, replica_uuid, expects)
         self.broker = broker
@@ -179,6 +187,7 @@ class Formation:
         self._fresh = fresh
         self._joined = joined
         self._registration = registration
+        self._formed_before = formed_before
         self._seats: tuple[Voter, ...] = ()
         """As the controller's image tells them."""
         self._heard: dict[BrokerId, BootstrapState] = {}
@@ -234,11 +243,14 @@ class Formation:
     def _is_known(self, record: ClusterRecord | None, state: BootstrapState) -> bool:
         """An initial voter, or a broker with a seat: by the record here, or by its own of the same cluster, as it may
         have joined before this replica was told."""
+        its = state.record
         if state.broker in self.expects.voters:
             return True
-        if record is None or record.uuid_of(state.broker) is not None:
-            return record is not None
-        its = state.record
+        if record is None:
+            there = self._formed_before and state.phase is Phase.FORMED
+            return there and its is not None and its.cluster_id == self.expects.cluster_id
+        if record.uuid_of(state.broker) is not None:
+            return True
         if state.phase is not Phase.FORMED or its is None or not its.is_same_cluster(record):
             return False
         return its.uuid_of(state.broker) == state.replica_uuid
@@ -392,6 +404,12 @@ class Formation:
         if self._comes_later:
             self.status = (
                 f"waiting for a replica of cluster {self.expects.cluster_id} among {list(self.expects.voters)}"
+            )
+            return []
+        if self._formed_before:
+            self.status = (
+                f"cluster {self.expects.cluster_id} was formed before, and this data folder is empty: waiting for "
+                "another replica of it"
             )
             return []
         missing = [peer for peer in self.expects.voters if peer != self.broker and peer not in self._heard]
