@@ -108,7 +108,7 @@ def test_tokens_of_a_provider_that_moves(
     namespace.apply(
         object_of("Topic", TOPIC, partitions=1),
         object_of("User", USER, authentication={"type": "oauthbearer"}, acls=RIGHTS),
-        object_of("ConsumerGroup", "by-token", groupId=GROUP, topics=[TOPIC], authentication=by_token),
+        object_of("ConsumerGroup", "by-token", groupId=GROUP, topics=[TOPIC], tls={}, authentication=by_token),
         object_of("ConsumerGroup", "by-password", groupId=GROUP, topics=[TOPIC]),
     )
     for words in (f"mt/{TOPIC}", f"mu/{USER}"):
