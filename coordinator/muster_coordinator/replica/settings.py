@@ -25,7 +25,7 @@ class NodeSettings:
     """1, 3 or 5. A replica that is none of them joins the cluster that they formed, which `cluster_id` names."""
     cluster_id: str | None
     """None: take part in whatever cluster the data folder or the peers belong to."""
-    cluster_formed: bool = False
+    cluster_formed: bool
     """The cluster of `cluster_id` is formed: an empty folder was lost, and forms none."""
     endpoints: tuple[Endpoint, ...]
     """The addresses given to clients, one for each listener; of a replica that joins, also that for peers."""

@@ -76,10 +76,7 @@ def children(
         platform_sets_user=platform_sets_user,
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
-        joins=joins,
-        formed=knows(release, server_properties.FORMED_KEY),
-        racks=knows(release, "broker.rack"),
-        counts_tainted=release is not None and release < TAINTS_SINCE,
+        parts=_parts(release, joins=joins),
         peers=peers,
     )
     found = [*_services(owner, spec, made_replicas), config, *_issued(owner, spec, tuple(node_addresses))]
@@ -98,6 +95,15 @@ def children(
         made_for=operator_release if release is None else str(release),
     )  # fmt: skip
     return (*found, statefulset)
+
+
+def _parts(release: Release | None, *, joins: bool) -> coordinator_pod.Parts:
+    return coordinator_pod.Parts(
+        joins=joins,
+        formed=knows(release, server_properties.FORMED_KEY),
+        racks=knows(release, "broker.rack"),
+        counts_tainted=release is not None and release < TAINTS_SINCE,
+    )
 
 
 def _issued(owner: OwnerView, spec: ClusterSpec, node_addresses: tuple[str, ...]) -> list[Manifest]:

@@ -7,7 +7,7 @@ judgement.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.naming import (
@@ -71,6 +71,22 @@ def _probe(path: str, *, tls: bool, period: int, timeout: int, failures: int) ->
     }
 
 
+class Parts(NamedTuple):
+    """What is in the template for some releases only: pods of others would be restarted for nothing."""
+
+    joins: bool
+    """Pods of it may join a formed cluster."""
+    formed: bool
+    """The release takes the word that the cluster is formed."""
+    racks: bool
+    counts_tainted: bool
+    """Its pods were made with a spread over nodes that take none, too."""
+
+
+ALL_PARTS: Final = Parts(joins=False, formed=True, racks=True, counts_tainted=False)
+"""Of the operator's own release, of a cluster that nobody has joined."""
+
+
 def _identity(owner: OwnerView, *, formed: bool) -> list[Manifest]:
     """`formed`: the release takes the word that the cluster is."""
     keys = {server_properties.CLUSTER_ID: identity.KEY}
@@ -89,9 +105,7 @@ def _container(
     image: str,
     pull_policy: str | None,
     *,
-    joins: bool,
-    formed: bool,
-    racks: bool,
+    parts: Parts,
     mounts: tuple[Mounted, ...],
 ) -> Manifest:
     ports = [(listener.name, listener.port) for listener in spec.listeners]
@@ -104,8 +118,8 @@ def _container(
             _field(server_properties.POD_INDEX, f"metadata.labels['{POD_INDEX_LABEL}']"),
             _field(server_properties.POD_NAME, "metadata.name"),
             _field(server_properties.NODE_IP, "status.hostIP"),
-            *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if racks else []),
-            *(_identity(owner, formed=formed) if joins else []),
+            *([_field(server_properties.RACK, f"metadata.labels['{ZONE_LABEL}']")] if parts.racks else []),
+            *(_identity(owner, formed=parts.formed) if parts.joins else []),
             *topic_store.environment(spec),
             *upstream_kafka.environment(spec),
         ],
@@ -201,15 +215,10 @@ def template(
     platform_sets_user: bool,
     config_map_name: str,
     config_hash: str,
-    joins: bool = False,
-    formed: bool = True,
-    racks: bool = True,
-    counts_tainted: bool = False,
+    parts: Parts = ALL_PARTS,
     peers: PeerMode = OPEN,
 ) -> Manifest:
-    """`image` and `pull_policy`: used if the spec sets none. `joins`: pods of it may join a formed cluster. `formed`:
-    the release takes the word that the cluster is. `racks`: it knows racks. `counts_tainted`: its pods were made
-    with a spread over nodes that take none, too."""
+    """`image` and `pull_policy`: used if the spec sets none."""
     asked = spec.pod_template
     further = (*oauth.mounted(spec), *topic_store.mounted(spec), *upstream_kafka.mounted(spec))
     mounts = (*secured.mounted(owner, spec, peers), *further)
@@ -232,9 +241,7 @@ def template(
                 spec,
                 spec.image or image,
                 spec.image_pull_policy or pull_policy,
-                joins=joins,
-                formed=formed,
-                racks=racks,
+                parts=parts,
                 mounts=mounts,
             )
         ],
@@ -242,7 +249,7 @@ def template(
         "topologySpreadConstraints": spread_constraints(
             asked.topology_spread_constraints,
             selector(component=COORDINATOR, instance=owner.name),
-            _spread(counts_tainted),
+            _spread(parts.counts_tainted),
         ),
     }
     if spec.has_operator_user:
