@@ -10,8 +10,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.security.resources import CLUSTER, Operation, ResourceType
 from muster_coordinator.upstream.rights.verdict import (
     DENIED,
+    GoesOn,
     Message,
-    PassedOn,
     Rights,
     Told,
     Verdict,
@@ -42,8 +42,8 @@ def judge_fetch(request: Value, rights: Rights) -> Verdict:
         return {**message_of(given), "responses": [*message_of(given.responses), *told]}
 
     if not denied and request.session_epoch == SESSIONLESS_EPOCH:
-        return PassedOn()
-    return PassedOn(changed, answer if denied else None)
+        return GoesOn()
+    return GoesOn(changed, answer if denied else None)
 
 
 def _denied(one: Value) -> Message:

@@ -14,8 +14,8 @@ from muster_coordinator.security.resources import CLUSTER, Operation, Resource, 
 from muster_coordinator.upstream.rights.verdict import (
     AS_IT_IS,
     DENIED,
+    GoesOn,
     Message,
-    PassedOn,
     Rights,
     Told,
     Verdict,
@@ -199,7 +199,7 @@ def judge_listed(api: int, request: Value, rights: Rights) -> Verdict:
         return {**message_of(given), how.told: [*(entries if less is None else less(rights, entries)), *told]}
 
     changed = {**message_of(request), how.asked: message_of(kept)} if denied else None
-    return PassedOn(changed, answer)
+    return GoesOn(changed, answer)
 
 
 def _created(rights: Rights, entries: Iterable[Message]) -> list[Message]:

@@ -11,8 +11,8 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.security.resources import CLUSTER, Operation, ResourceType
 from muster_coordinator.upstream.rights.verdict import (
     DENIED,
+    GoesOn,
     Message,
-    PassedOn,
     Rights,
     Verdict,
     message_of,
@@ -56,7 +56,7 @@ def judge_metadata(version: int, request: Value, rights: Rights) -> Verdict:
         return {**message_of(given), "topics": [*topics, *denied]}
 
     asked_in = max(version, _LEAVE_TO_MAKE_SINCE)
-    return PassedOn(changed, answer if all_topics or denied else None, asked_in)
+    return GoesOn(changed, answer if all_topics or denied else None, asked_in)
 
 
 def _may_make(rights: Rights, name: str) -> bool:
@@ -66,4 +66,4 @@ def _may_make(rights: Rights, name: str) -> bool:
 
 def judge_cluster(request: Value) -> Verdict:
     """DescribeCluster, which everybody may ask."""
-    return PassedOn({**message_of(request), "include_cluster_authorized_operations": False})
+    return GoesOn({**message_of(request), "include_cluster_authorized_operations": False})

@@ -55,7 +55,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOn:
+class GoesOn:
     """The request goes on."""
 
     request: Message | None = None
@@ -66,8 +66,8 @@ class PassedOn:
     """In which it is asked; None: in the client's. Given only with a request."""
 
 
-AS_IT_IS = PassedOn()
-Verdict = Told | PassedOn
+AS_IT_IS = GoesOn()
+Verdict = Told | GoesOn
 
 
 def topic(name: str) -> Resource:

@@ -12,8 +12,8 @@ from muster_coordinator.security.resources import CLUSTER, Operation, ResourceTy
 from muster_coordinator.upstream.rights.verdict import (
     AS_IT_IS,
     DENIED,
+    GoesOn,
     Message,
-    PassedOn,
     Rights,
     Told,
     Verdict,
@@ -177,7 +177,7 @@ def judge_coordinator(version: int, request: Value, rights: Rights) -> Verdict:
     told = [{**nowhere, "key": key} for key in denied]
     if not kept:
         return Told({"coordinators": told})
-    return PassedOn(
+    return GoesOn(
         {**message_of(request), "coordinator_keys": kept},
         lambda answer: {**message_of(answer), "coordinators": [*message_of(answer.coordinators), *told]},
     )
@@ -197,4 +197,4 @@ def judge_transactions(rights: Rights) -> Verdict:
         ]
         return {**message_of(given), "transaction_states": states}
 
-    return PassedOn(answer=answer)
+    return GoesOn(answer=answer)
