@@ -318,7 +318,7 @@ class Replica:
                 return UpstreamPassage(loop, upstream, node, ours, client)
 
             def rights(api: int, version: int) -> ClientRights | None:
-                return rights_of(authorizer, client.context_of(api, version))
+                return rights_of(authorizer, client.context_of(api, version), self._dispatcher.audit)
 
             return UpstreamPassage(loop, upstream, node, ours, client, rights)
 

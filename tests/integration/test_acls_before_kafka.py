@@ -6,6 +6,7 @@ clients are one user there. The same request of the same user goes both ways, an
 
 import contextlib
 import dataclasses
+import json
 import os
 import socket
 import ssl
@@ -309,6 +310,32 @@ def test_an_administrator_of_topics_sees_and_makes_his_own_only(world: World) ->
         return True
 
     wait_until("he may make it", made, 30, every=0.2)
+
+
+def audit_of(world: World, topic: str) -> list[tuple[str, str, str]]:
+    """(who, what, result) of its lines, of all replicas."""
+    logs = [world.cluster.folder / f"replica-{one}" / "server.log" for one in range(world.cluster.replicas)]
+    lines = [json.loads(line) for log in logs for line in log.read_text().splitlines() if '"muster.audit"' in line]
+    lines.sort(key=lambda one: one["ts"])
+    return [(one["principal"], one["action"], one["result"]) for one in lines if f"topic:{topic}" in one["resources"]]
+
+
+def test_who_changed_a_topic_there_is_in_our_audit(world: World) -> None:
+    """In that Kafka's log all of them are one user."""
+    topic = "audited"
+    admin, alice = AdminClient(world.login(ADMIN)), AdminClient(world.login(ALICE))
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE_S)
+    with pytest.raises(KafkaException):
+        alice.delete_topics([topic])[topic].result(PATIENCE_S)
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE_S)
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    assert audit_of(world, topic) == [
+        (f"User:{ADMIN}", "CREATE_TOPICS", "done"),
+        (f"User:{ALICE}", "DELETE_TOPICS", "TOPIC_AUTHORIZATION_FAILED"),
+        (f"User:{ADMIN}", "CREATE_TOPICS", "TOPIC_ALREADY_EXISTS"),
+        (f"User:{ADMIN}", "DELETE_TOPICS", "done"),
+    ]
 
 
 def test_a_right_that_is_taken_is_gone_on_connections_that_read(world: World) -> None:

@@ -525,6 +525,70 @@ def test_acls_are_the_coordinators_own(world: World) -> None:
     world.client.passage = None
 
 
+def audited(world: World) -> list[dict[str, Any] | None]:
+    """Answers that the audit hears of, of DeleteRecords."""
+    heard: list[Any] = []
+    judging(world, Owner(audit=lambda _request: heard.append))
+    return heard
+
+
+def deletes(correlation: int, *names: str) -> bytes:
+    topics = tuple({"name": one} for one in names)
+    return encode_request(Api.DELETE_RECORDS, 2, {"topics": topics}, correlation, "c")
+
+
+def deleted(correlation: int, name: str = "mine-one", code: int = 0) -> bytes:
+    parts = ({"partition_index": 0, "low_watermark": 7, "error_code": code},)
+    return framed(Api.DELETE_RECORDS, 2, {"topics": ({"name": name, "partitions": parts},)}, correlation)
+
+
+def codes(answer: dict[str, Any] | None) -> list[int] | None:
+    return None if answer is None else [part["error_code"] for one in answer["topics"] for part in one["partitions"]]
+
+
+def test_the_audit_hears_what_a_client_was_told_once(world: World) -> None:
+    heard = audited(world)
+    world.client.receive(deletes(1, "mine-one") + deletes(2, "theirs-one") + asks(3, "mine-one"))
+    assert [one["topics"][0]["name"] for one in heard if one] == ["theirs-one"], "what is denied goes nowhere"
+    world.half.data_received(deleted(1, code=6))
+    assert codes(heard[1]) == [6]
+    world.half.connection_lost(None)
+    assert len(heard) == 2
+
+
+@pytest.mark.parametrize("end", ["the broker's", "the client's", "an answer to something else", "no answer"])
+def test_the_audit_hears_that_nobody_knows_what_became_of_it(world: World, end: str) -> None:
+    heard = audited(world)
+    world.client.receive(deletes(1, "mine-one") + deletes(2, "mine-one", "theirs-one"))
+    assert heard == []
+    if end == "the broker's":
+        world.half.connection_lost(None)
+    elif end == "the client's":
+        world.client.end("it went away")
+    elif end == "an answer to something else":
+        world.half.data_received(deleted(9))
+    else:
+        world.half.data_received(framed(Api.DELETE_RECORDS, 2, {"topics": ()}, 1)[:-1] + b"\xff")
+        assert heard == [None], "its client is given it as it is"
+        world.half.data_received(deleted(2)[:-2] + b"\xff\xff")
+    world.client.close()
+    assert heard == [None, None]
+
+
+def test_the_audit_hears_of_one_that_never_reached_the_broker(anywhere: World) -> None:
+    heard: list[Any] = []
+    rights = Owner(audit=lambda _request: heard.append)
+    anywhere.client.passage = anywhere.passage = UpstreamPassage(
+        anywhere.loop, anywhere.brokers, None, Ours(), anywhere.client, lambda _api, _version: rights
+    )
+    anywhere.client.receive(deletes(1, "mine-one"))
+    anywhere.turns(1)
+    refuse(anywhere)
+    anywhere.turns()
+    anywhere.client.close()
+    assert heard == [None]
+
+
 def test_a_denied_produce_without_acks_ends_the_connection(world: World) -> None:
     judging(world, Owner())
     values = {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": ({"name": "theirs-one"},)}

@@ -2,10 +2,11 @@
 
 Topics, partitions, records, configs, groups and their offsets, ACLs, quotas, leaders, replicas, features: who asked,
 from where, for which resources, and what it was answered, also when that was no. It is told when the answer is there; a
-request whose client is gone by then is told as well. With an authorizer, commits without a generation are told too,
-because that is how offsets are reset. Without one they are not: no client has shown who it is, and consumers that
-choose their partitions themselves commit in that way all the time. A LeaveGroup is told where it removes others: a
-member leaves alone, by its member id.
+request whose client is gone by then is told as well, and so is one that went on to an existing Kafka, which tells
+nobody who asked (ADR 101): if no answer came, nobody knows what became of it. With an authorizer, commits without a
+generation are told too, because that is how offsets are reset. Without one they are not: no client has shown who it is,
+and consumers that choose their partitions themselves commit in that way all the time. A LeaveGroup is told where it
+removes others: a member leaves alone, by its member id.
 
 What a request says besides (values of configs, keys of users, records) is never told.
 """
@@ -24,6 +25,8 @@ NAMES_MAX = 20
 """Resources of one request that its line names; of more, their number is told."""
 UNHEARD = "connection closed"
 """What becomes of a request while nobody knows who may do what (`standard_authorizer`)."""
+UNANSWERED = "not answered: what became of it is not known"
+"""By an existing Kafka, to which it went on."""
 _CONFIG_TYPES = {2: "topic", 4: "broker", 8: "logger", 16: "metrics", 32: "group"}
 
 
@@ -131,17 +134,19 @@ class Audit:
         self._tell = tell
         self._resets = resets
 
-    def of(self, context: RequestContext, request: Value) -> Callable[[Value], None] | None:
-        """What is to be called with the answer; None: the request is not audited."""
+    def of(self, context: RequestContext, request: Value) -> Callable[[Value | None], None] | None:
+        """What is to be called with the answer, or with None if there is none; None: the request is not audited."""
         resources = RESOURCES.get(context.api_key) or self._of_groups(context, request)
         if resources is None:
             return None
         named = list(resources(request))
         told = named if len(named) <= NAMES_MAX else [*named[:NAMES_MAX], f"and {len(named) - NAMES_MAX} more"]
 
-        def answered(answer: Value) -> None:
-            refused = answer is CLOSE
-            codes = [] if refused else [code for code in errors_in(context.api_key)(answer) if code]
+        def answered(answer: Value | None) -> None:
+            if answer is None or answer is CLOSE:
+                result = UNANSWERED if answer is None else UNHEARD
+            else:
+                result = result_of([code for code in errors_in(context.api_key)(answer) if code])
             said = {
                 "principal": context.principal,
                 "peer": context.client_host.removeprefix("/"),
@@ -149,7 +154,7 @@ class Audit:
                 "client": context.client_id,
                 "action": Api(context.api_key).name,
                 "resources": ", ".join(told),
-                "result": UNHEARD if refused else result_of(codes),
+                "result": result,
             }
             self._tell(Event(AUDITED, said))
 

@@ -1,22 +1,26 @@
-"""The rights of a client to what goes on to an upstream Kafka: `upstream.rights.verdict.Rights` by the cluster's ACLs.
+"""The rights of a client to what goes on to an upstream Kafka, by the cluster's ACLs, and the audit of what it asks for
+there: `upstream.rights.verdict.Asking`.
 
 What this does not do: know which rights a request needs (`upstream.rights`).
 """
 
 from typing import TYPE_CHECKING
 
+from muster_coordinator.api.audit import Audit
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.standard_authorizer import StandardAuthorizer
 from muster_coordinator.context import RequestContext
-from muster_coordinator.upstream.rights.verdict import Rights
+from muster_coordinator.upstream.rights.verdict import Asking, Heard
+from muster_coordinator.wire.schema import Value
 
 
 class ClientRights:
     """To one request."""
 
-    __slots__ = ("_authorizer", "_context")
+    __slots__ = ("_audit", "_authorizer", "_context")
 
-    def __init__(self, authorizer: StandardAuthorizer, context: RequestContext) -> None:
+    def __init__(self, authorizer: StandardAuthorizer, context: RequestContext, audit: Audit) -> None:
+        self._audit = audit
         self._authorizer = authorizer
         self._context = context
 
@@ -32,11 +36,14 @@ class ClientRights:
     def may_some(self, operation: Operation, kind: ResourceType) -> bool:
         return self._authorizer.would_allow_any(self._context, operation, kind)
 
+    def audited(self, request: Value) -> Heard | None:
+        return self._audit.of(self._context, request)
 
-def rights_of(authorizer: StandardAuthorizer, context: RequestContext) -> ClientRights | None:
+
+def rights_of(authorizer: StandardAuthorizer, context: RequestContext, audit: Audit) -> ClientRights | None:
     """None: nobody knows yet what this client may do."""
-    return ClientRights(authorizer, context) if authorizer.knows(context) else None
+    return ClientRights(authorizer, context, audit) if authorizer.knows(context) else None
 
 
 if TYPE_CHECKING:
-    _ARE_RIGHTS: type[Rights] = ClientRights
+    _ASKS: type[Asking] = ClientRights

@@ -87,7 +87,7 @@ class Dispatcher:
         self._meter = meter or RequestMeter(lambda: 0)
         services = Services(surface, settings, authorize, verifier=verifier, upstream=upstream)
         self.services = services
-        self._audit = Audit(tell, resets=not services.open)
+        self.audit = Audit(tell, resets=not services.open)
         self.fetch = Fetch(services, throttling)
         self._heartbeats = HeartbeatLeave(services)
         self.sasl = Sasl(services, rand or surface.rand, tell, tokens)
@@ -102,7 +102,7 @@ class Dispatcher:
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
         """Handle one decoded request; see the module."""
         self.served[context.api_key] += 1
-        audited = self._audit.of(context, request)
+        audited = self.audit.of(context, request)
         if audited is not None:
             reply.on_answer(audited)
         authorizer = self.services.authorizer

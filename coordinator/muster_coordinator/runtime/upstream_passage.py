@@ -17,7 +17,7 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, cast
 
 from typing_extensions import override
@@ -36,8 +36,8 @@ from muster_coordinator.upstream.brokers import (
 )
 from muster_coordinator.upstream.passed_login import PassedLogin
 from muster_coordinator.upstream.remembered import Ours, Question, Remembered, Said
-from muster_coordinator.upstream.rights.frames import Reworded, Stays, judged
-from muster_coordinator.upstream.rights.verdict import Rights
+from muster_coordinator.upstream.rights.frames import Audited, Reworded, Stays, judged
+from muster_coordinator.upstream.rights.verdict import Asking
 from muster_coordinator.upstream.view import Addresses
 from muster_coordinator.wire.connection_state import State
 from muster_coordinator.wire.exchange import NO_ANSWER, Exchange
@@ -103,6 +103,8 @@ class _Asked(NamedTuple):
     """None: it is a part of the client's login."""
     reworded: Reworded | None = None
     """What the client's rights make of the answer."""
+    audited: Audited | None = None
+    """Hears what the client was answered."""
 
 
 class UpstreamPassage:
@@ -115,7 +117,7 @@ class UpstreamPassage:
         node: int | None,
         ours: Addresses,
         client: Client,
-        rights: Callable[[int, int], Rights | None] | None = None,
+        rights: Callable[[int, int], Asking | None] | None = None,
     ) -> None:
         """`node`: which broker the client's address stands for; None: any. `rights`: those that the client has by our
         ACLs to a request of this API and version, None while nobody knows; without it nobody judges here."""
@@ -164,7 +166,7 @@ class UpstreamPassage:
         return api == Api.FIND_COORDINATOR and asks_for_transactions(version, request.data, request.body, request.stop)
 
     def send(self, api: int, version: int, request: Forwarded, exchange: Exchange) -> None:
-        data, reworded = request.data[request.start : request.stop], None
+        data, reworded, audited = request.data[request.start : request.stop], None, None
         if self._rights is not None:
             rights = self._rights(api, version)
             if rights is None:
@@ -174,8 +176,8 @@ class UpstreamPassage:
             if isinstance(found, Stays):
                 self._stays(found, exchange)
                 return
-            data, version, reworded = found
-        asked = _Asked(self._question(api, version, data, request), exchange, reworded)
+            data, version, reworded, audited = found
+        asked = _Asked(self._question(api, version, data, request), exchange, reworded, audited)
         if self._tells_at_once(asked, exchange):
             return
         if self._brokers.passes_logins and self._transport is None:
@@ -191,8 +193,10 @@ class UpstreamPassage:
         """The client has no right to any of it."""
         if found.answer is None:
             self._client.end("it wants no answer, and is denied what it asks for")
-        else:
-            exchange.passed_back(found.answer)
+            return
+        if found.audited is not None:
+            found.audited(found.answer)
+        exchange.passed_back(found.answer)
 
     def log_in(self, mechanism: str, message: Elsewhere, judged: Callable[[Judged], None]) -> None:
         self._judged = judged
@@ -255,6 +259,7 @@ class UpstreamPassage:
         self._closed = True
         self._judged = None
         self._forget_answer()
+        self._unanswered(self._asked)
         self._asked.clear()
         self._unsent.clear()
         if self._patience is not None:
@@ -358,24 +363,32 @@ class UpstreamPassage:
             self._answer = None
 
     def _answered(self, frame: bytearray) -> None:
-        asked = self._asked.popleft()
+        asked = self._asked[0]
         question, exchange = asked.question, asked.exchange
-        self._be_patient()
         api, version = question.api, question.version
         correlation: int = _CORRELATION.unpack_from(frame, _SIZE.size)[0]
         if correlation != question.correlation:
             raise WireError(f"an answer to {correlation}, where {question.correlation} was asked")
+        self._asked.popleft()
+        self._be_patient()
         if exchange is None:
             self._login_answered(bytes(frame))
             return
         if api in READDRESSED:
             data = bytes(frame)
-            told = readdressed(api, version, data, self._address, self._ours.replicas())
-            self._brokers.learn(told.brokers, Said(version, data) if api == Api.METADATA else None)
-            frame = told.frame
+            found = readdressed(api, version, data, self._address, self._ours.replicas())
+            self._brokers.learn(found.brokers, Said(version, data) if api == Api.METADATA else None)
+            frame = found.frame
         elif api == Api.FIND_COORDINATOR:
             frame = coordinators_readdressed(version, bytes(frame), self._address)
-        exchange.passed_back(_reworded(asked, frame))
+        try:
+            told = _reworded(asked, frame)
+        except WireError:
+            self._unanswered((asked,))
+            raise
+        if asked.audited is not None:
+            asked.audited(told)
+        exchange.passed_back(told)
 
     def _login_answered(self, frame: bytes) -> None:
         step = self._login.receive(frame)
@@ -444,6 +457,7 @@ class UpstreamPassage:
         if remembered is None and self._asked:
             return False
         asked, self._asked = self._asked, deque()
+        self._unanswered(asked)
         ours = Ours(self._ours.address, self._ours.replicas())
         for one in asked:
             if one.exchange is None:
@@ -453,6 +467,13 @@ class UpstreamPassage:
                 return False
             one.exchange.passed_back(_reworded(one, told))
         return True
+
+    @staticmethod
+    def _unanswered(asked: Iterable[_Asked]) -> None:
+        """No answer comes to these any more. What is audited can be answered by the upstream alone."""
+        for one in asked:
+            if one.audited is not None:
+                one.audited(None)
 
 
 def _reworded(asked: _Asked, frame: bytearray) -> bytearray:

@@ -1,12 +1,14 @@
 """Requests and answers about topics and transactions of two owners: `mine-...` and `theirs-...`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
 from kio.serial import entity_reader
 from muster_coordinator.security.resources import Operation, Resource, ResourceType
+from muster_coordinator.upstream.rights.verdict import Heard
 from muster_coordinator.wire.passage import Forwarded
-from muster_coordinator.wire.schema import Entity, schema
+from muster_coordinator.wire.schema import Entity, Value, schema
 from muster_coordinator.wire.versions import is_flexible
 
 from tests.wire.kio_entities import encode_request, kio_class
@@ -24,10 +26,13 @@ _BY_NAME = (2, 32)
 
 
 class Owner:
-    """Rights to what is called `mine`, and, with `cluster`, to the cluster."""
+    """Rights to what is called `mine`, and, with `cluster`, to the cluster. `audit` gets what is audited of it."""
 
-    def __init__(self, *, cluster: bool = False, everything: bool = False) -> None:
+    def __init__(
+        self, *, cluster: bool = False, everything: bool = False, audit: Callable[[Value], Heard | None] | None = None
+    ) -> None:
         self.cluster = cluster
+        self._audit = audit
         self.everything = everything
         self.asked: list[tuple[Operation, Resource]] = []
 
@@ -42,6 +47,9 @@ class Owner:
     def may_some(self, operation: Operation, kind: ResourceType) -> bool:
         del operation, kind
         return True
+
+    def audited(self, request: Value) -> Heard | None:
+        return None if self._audit is None else self._audit(request)
 
 
 def named(value: Any, pool: tuple[str, ...], draw: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import WireError
 from muster_coordinator.upstream.frames import read_answer
 from muster_coordinator.upstream.rights.judge import is_judged, judge
-from muster_coordinator.upstream.rights.verdict import Message, Rights, Told, message_of
+from muster_coordinator.upstream.rights.verdict import Asking, Heard, Message, Told, message_of
 from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.heap_budget import Frame
 from muster_coordinator.wire.passage import Forwarded
@@ -27,6 +27,8 @@ _VERSION_AT, _CORRELATION_AT = 6, 8
 _ANSWER_CORRELATION_AT = 4
 Reworded = Callable[[bytes], bytearray]
 """The upstream's answer → the client's. Raises `WireError` if it is none."""
+Audited = Callable[[bytes | bytearray | None], None]
+"""Is to be called once, with the client's answer as it is sent; None: there is none."""
 
 
 class Goes(NamedTuple):
@@ -37,6 +39,7 @@ class Goes(NamedTuple):
     """In which it is asked, and answered there."""
     reworded: Reworded | None
     """None: its answer is the client's as it is."""
+    audited: Audited | None = None
 
 
 class Stays(NamedTuple):
@@ -44,9 +47,10 @@ class Stays(NamedTuple):
 
     answer: bytearray | None
     """None: the client wants none, and its connection ends."""
+    audited: Audited | None = None
 
 
-def judged(api: int, version: int, request: Forwarded, rights: Rights) -> Goes | Stays:
+def judged(api: int, version: int, request: Forwarded, client: Asking) -> Goes | Stays:
     """Raises `WireError` for bytes that are no request, or one that is not offered."""
     if not is_judged(api, version):
         raise WireError(f"API {api} version {version} is not served with ACLs in front of an upstream")
@@ -55,9 +59,11 @@ def judged(api: int, version: int, request: Forwarded, rights: Rights) -> Goes |
         asked = reader(api, version)(Frame(request.data, request.stop), request.body)
     except BAD_BYTES as error:
         raise WireError(f"request ends early or is no UTF-8: {error}") from error
-    verdict = judge(api, version, asked, rights)
+    audited = _audited(api, version, client.audited(asked))
+    verdict = judge(api, version, asked, client)
     if isinstance(verdict, Told):
-        return Stays(None if verdict.answer is None else answer_frame(api, version, correlation, verdict.answer))
+        told = None if verdict.answer is None else answer_frame(api, version, correlation, verdict.answer)
+        return Stays(told, audited)
     sent, asked_in = request.data[request.start : request.stop], version
     if verdict.request is not None:
         asked_in = version if verdict.version is None else verdict.version
@@ -67,7 +73,20 @@ def judged(api: int, version: int, request: Forwarded, rights: Rights) -> Goes |
         _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
         _VERSION.pack_into(out, _VERSION_AT, asked_in)
         sent = bytes(out)
-    return Goes(sent, asked_in, _reworded(api, asked_in, version, verdict.answer))
+    return Goes(sent, asked_in, _reworded(api, asked_in, version, verdict.answer), audited)
+
+
+def _audited(api: int, version: int, hears: Heard | None) -> Audited | None:
+    if hears is None:
+        return None
+
+    def heard(frame: bytes | bytearray | None) -> None:
+        try:
+            hears(None if frame is None else message_of(read_answer(api, version, bytes(frame))))
+        except WireError:  # what nobody here can read is the client's all the same
+            hears(None)
+
+    return heard
 
 
 def _reworded(api: int, asked_in: int, version: int, reword: Callable[[Value], Message] | None) -> Reworded | None:

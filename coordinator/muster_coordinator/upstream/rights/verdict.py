@@ -46,6 +46,18 @@ class Rights(Protocol):
         ...
 
 
+Heard = Callable[[Message | None], None]
+"""Hears once what a client was answered; None: there was no answer."""
+
+
+class Asking(Rights, Protocol):
+    """Whoever sent a request: his rights, and who is to hear what became of it."""
+
+    def audited(self, request: Value) -> Heard | None:
+        """None: nobody is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """Nothing goes to the upstream: this is the answer. None: the request wants none, and the client's connection
