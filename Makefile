@@ -316,9 +316,13 @@ sbom: setup
 audit: setup
 	$(BIN)/python -m tests.supply audit
 
+# Jars of the Kafka beside which groups are coordinated, from Maven Central.
+KAFKA_JARS := $(BIN)/python -c 'from tests import java_tools as it; it.classpath(*it.KAFKA_ALL)'
+
 # The summary names every test; the slowest are shown. A sandbox has no way out: what is downloaded is downloaded before.
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
+	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the sandbox
 	$(E2E) --name run --timeout $(E2E_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
 
@@ -347,6 +351,7 @@ KIND_SANDBOX ?= $(KIND_BOX)
 KIND_TIMEOUT_S ?= 7200
 
 e2e-kind: setup
+	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
 	$(KIND) --name $(KIND_SANDBOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
 	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a sandbox
 

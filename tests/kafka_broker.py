@@ -53,9 +53,10 @@ class KafkaBroker:
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
         jvm: Sequence[str] = (),
+        host: str = "localhost",
     ) -> None:
-        """`listeners`: further ones on localhost, name -> security protocol; their ports are in `ports`. `jvm`: options
-        of the broker's own."""
+        """`listeners`: further ones at `host`, name -> security protocol; their ports are in `ports`. `jvm`: options of
+        the broker's own."""
         listeners = listeners or {}
         self.folder = folder
         self.data = folder / "data"
@@ -67,7 +68,7 @@ class KafkaBroker:
         self.ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
         defaults = self._defaults(controller_port)
         for key in ("listeners", "advertised.listeners"):
-            defaults[key] += "".join(f",{name}://localhost:{port}" for name, port in self.ports.items())
+            defaults[key] += "".join(f",{name}://{host}:{port}" for name, port in self.ports.items())
         protocols = "".join(f",{name}:{protocol}" for name, protocol in listeners.items())
         defaults["listener.security.protocol.map"] += protocols
         self._properties = {**defaults, **(properties or {})}
