@@ -146,7 +146,11 @@ class Reason(Word):
         "NodeNotReady",
         "The only node with a coordinator's volume is not Ready; its volume counts as lost when a person says so.",
     )
-    DATA_LOST = "DataLost", "The volumes of all coordinators are gone: what the cluster had stored is lost."
+    DATA_LOST = (
+        "DataLost",
+        "The volumes of all coordinators, or of all that had the controller group, are gone: what was stored there is"
+        " lost.",
+    )
     REPLACING_REPLICA = (
         "ReplacingReplica",
         "A lost coordinator's place is being given to a new one, until all Raft groups have taken it in.",

@@ -83,7 +83,7 @@ def _step(
 ) -> Replacement:
     known = seats(world)
     if known is None:
-        return _waits(f"{why}; no leader of the controller group answers")
+        return _leaderless(world, lost, why)
     seat = known.get(lost.ordinal)
     if seat is None:
         return _for_people(Reason.VOLUME_LOST, f"{why}; the coordinators know no replica with id {lost.ordinal}")
@@ -119,9 +119,20 @@ def _declare(world: ClusterWorld, settings: PlanSettings, lost: Lost, pod: PodVi
         return _waits(f"{why}; it is replaced unless the node is back {patience_s} s after it was missed")
     leader = quorum.controller_leader(_views(world))
     if leader is None:
-        return _waits(f"{why}; no leader of the controller group answers")
+        return _leaderless(world, lost, why)
     action = ReplaceReplica(pod=lost.pod, broker=lost.ordinal, folder=lost.record.folder, leader=leader)
     return _acts(f"{why}; its data folder {lost.record.folder} is being declared gone for good", action)
+
+
+def _leaderless(world: ClusterWorld, lost: Lost, why: str) -> Replacement:
+    """Who voted for the controller alone, as all others know, comes back by no wait: nobody could give it its place."""
+    if {view.voters for view in _views(world) if view.voters} != {(lost.ordinal,)}:
+        return _waits(f"{why}; no leader of the controller group answers")
+    why = f"{why}; it alone had the controller group, so the cluster cannot go on by itself"
+    return _for_people(
+        Reason.DATA_LOST,
+        f"{why}: restore the claim, or recover from another folder (runbook: a majority lost for good)",
+    )
 
 
 def _node_gone_since_ms(world: ClusterWorld, lost: Lost, pod: PodView | None) -> int | None:
