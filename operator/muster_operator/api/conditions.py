@@ -148,8 +148,7 @@ class Reason(Word):
     )
     DATA_LOST = (
         "DataLost",
-        "The volumes of all coordinators, or of all that had the controller group, are gone: what was stored there is"
-        " lost.",
+        "The volumes of all coordinators, or of all with the controller group, are gone: what they had is lost.",
     )
     REPLACING_REPLICA = (
         "ReplacingReplica",
