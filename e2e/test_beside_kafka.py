@@ -85,6 +85,10 @@ def test_groups_of_a_cluster_beside_a_kafka(namespace: Client, kafka: KafkaBroke
             until(f"another {pod}", back, 180, every=1.0)
             cluster.ready()
         load.check()
-    assert condition(namespace.read("cg", "seen"), "ClusterReachable")["status"] == "True"
+    until(
+        "the operator's look at the group",
+        lambda: condition(namespace.read("cg", "seen"), "ClusterReachable").get("status") == "True",
+        60,
+    )
     listed = kafka.tool(LIST_GROUPS, "--list").split()
     assert [group for group in listed if group.startswith("beside")] == [], "groups are the coordinators' alone"
