@@ -52,3 +52,14 @@ def one(manifests: tuple[dict[str, Any], ...], kind: str, name: str = "") -> dic
     found = [item for item in manifests if item["kind"] == kind and (not name or item["metadata"]["name"] == name)]
     assert len(found) == 1, [item["metadata"]["name"] for item in found]
     return found[0]
+
+
+def secret_files(pod: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Path in the pod's first container -> (Secret, its key)."""
+    folders = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    return {
+        f"{folders[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
+        for volume in pod["volumes"]
+        if "secret" in volume and volume["name"] in folders
+        for item in volume["secret"]["items"]
+    }

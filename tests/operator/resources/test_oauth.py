@@ -20,7 +20,7 @@ from muster_operator.resources import oauth
 from muster_operator.resources.own_access import clients_listener, operators_access
 
 from tests.operator.api.cel_examples import PROVIDER, TOKENS
-from tests.operator.resources.owners import INTERNAL, cluster_children, cluster_spec, one
+from tests.operator.resources.owners import INTERNAL, cluster_children, cluster_spec, one, secret_files
 from tests.operator.resources.test_server_properties import settings
 from tests.operator.resources.test_upstream_kafka import LOGIN, beside, started
 
@@ -56,15 +56,7 @@ def test_who_is_trusted_for_the_providers_address_is_a_file_of_the_secret() -> N
     spec = {**BOTH, "oauth": {**PROVIDER, "trustedSecretName": "provider-ca"}}
     named = settings(0, **spec).jwks_ca_file
     pod = one(cluster_children(cluster_spec(**spec)), "StatefulSet")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    files = {
-        f"{folders[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
-        for volume in pod["volumes"]
-        if "secret" in volume and volume["name"] in folders
-        for item in volume["secret"]["items"]
-    }
-    assert files[str(named)] == ("provider-ca", "ca.crt")
+    assert secret_files(pod)[str(named)] == ("provider-ca", "ca.crt")
 
 
 def test_longest_values_and_most_audiences_arrive() -> None:

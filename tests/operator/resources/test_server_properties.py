@@ -16,7 +16,7 @@ from muster_operator.resources import server_properties, topic_store
 from muster_operator.resources.identity import identity
 from muster_operator.resources.peer_mode import PeerMode
 
-from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
+from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner, secret_files
 
 
 def settings(
@@ -52,13 +52,7 @@ def test_topics_in_redis_are_the_coordinators_settings_and_no_password_is_in_the
     assert (read.topics_mode, read.redis_url, read.redis_prefix) == ("redis", REDIS["url"], "orders")
     assert (read.redis_durability, read.redis_wait_replicas) == ("wait", 3)
     assert (read.redis_username, read.redis_password) == ("muster", "of-the-secret")
-    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    files = {
-        f"{folders[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
-        for volume in pod["volumes"]
-        if "secret" in volume and volume["name"] in folders
-        for item in volume["secret"]["items"]
-    }
+    files = secret_files(pod)
     named = [read.redis_ssl_ca, read.redis_ssl_certificate, read.redis_ssl_key]
     assert [files[str(path)] for path in named] == [
         ("redis-ca", "ca.crt"), ("redis-client", "tls.crt"), ("redis-client", "tls.key"),

@@ -26,7 +26,7 @@ from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 from muster_operator.resources import server_properties, upstream_kafka
 from muster_operator.resources.own_access import operators_access
 
-from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner
+from tests.operator.resources.owners import EXTERNAL, INTERNAL, cluster_children, cluster_spec, one, owner, secret_files
 from tests.operator.resources.test_server_properties import settings
 
 SERVERS = "kafka-0.kafka:9092,kafka-1.kafka:9092"
@@ -82,13 +82,7 @@ def test_login_and_certificates_are_those_of_the_secrets_and_nothing_secret_is_i
         told = {it["name"]: it["valueFrom"] for it in has["env"]}
         assert told["UPSTREAM_USERNAME"] == {"secretKeyRef": {"name": "kafka-login", "key": "username"}}
         assert told["UPSTREAM_PASSWORD"] == {"secretKeyRef": {"name": "kafka-login", "key": "password"}}
-    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    files = {
-        f"{folders[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
-        for volume in pod["volumes"]
-        if "secret" in volume and volume["name"] in folders
-        for item in volume["secret"]["items"]
-    }
+    files = secret_files(pod)
     named = [read.upstream_truststore, read.upstream_keystore, read.upstream_key]
     assert [files[str(path)] for path in named] == [
         ("kafka-ca", "ca.crt"), ("kafka-client", "tls.crt"), ("kafka-client", "tls.key"),
