@@ -125,8 +125,12 @@ def _declare(world: ClusterWorld, settings: PlanSettings, lost: Lost, pod: PodVi
 
 
 def _leaderless(world: ClusterWorld, lost: Lost, why: str) -> Replacement:
-    """Who voted for the controller alone, as all others know, comes back by no wait: nobody could give it its place."""
-    if {view.voters for view in _views(world) if view.voters} != {(lost.ordinal,)}:
+    """Who voted for the controller alone, as all others say, comes back by no wait: nobody could give it its place. One
+    of them alone may be behind."""
+    told = [view.voters for view in _views(world) if view.voters]
+    statefulset = world.statefulset
+    others = statefulset.replicas - len(judge(world).lost) if isinstance(statefulset, StatefulSetView) else 0
+    if len(told) < others or set(told) != {(lost.ordinal,)}:
         return _waits(f"{why}; no leader of the controller group answers")
     why = f"{why}; it alone had the controller group, so the cluster cannot go on by itself"
     return _for_people(

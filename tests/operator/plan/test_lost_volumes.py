@@ -314,10 +314,14 @@ def test_the_only_replica_is_never_replaced_and_its_data_is_told_to_be_lost() ->
 @pytest.mark.parametrize("how", ["volume", "node"])
 def test_a_founder_that_alone_had_the_controller_group_needs_a_person_though_others_have_joined(how: str) -> None:
     """It forms no cluster beside them (ADR 103), and nobody can give it its place."""
-    model = ModelCluster(replicas=2, factor=1, factor_now=1, image="muster:0.3.0")
+    model = ModelCluster(replicas=3, factor=1, factor_now=1, image="muster:0.3.0")
     converge(model)
     assert model.rafts[0].voters == (0,)
     model.lose_volume(0, how)
+    model.silent = {1}
+    passes(model, 5)
+    assert told(model)["reason"] != "DataLost", "one that does not answer may know better"
+    model.silent = set()
     assert not [one for one in passes(model, 30) if isinstance(one, ReplaceReplica)]
     lost = told(model)
     assert (lost["status"], lost["reason"]) == ("True", "DataLost")

@@ -321,6 +321,9 @@ def test_founders_are_told_that_others_have_joined_as_long_as_it_is_so() -> None
         model.tick()
         one_pass(model)
     assert formed(model) == "true", "no answer is no proof that they have left"
+    del model.live["ConfigMap", "c-identity"]
+    one_pass(model)
+    assert formed(model) == "false", "a person gives the cluster up: its founder may form another one"
     model.silent = set()
     model.set_replicas(3)
     converge(model)

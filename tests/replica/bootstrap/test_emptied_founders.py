@@ -126,6 +126,20 @@ def test_three_founders_emptied_at_once_form_none_beside_the_brokers_that_joined
         assert one.phase is Phase.EMPTY
 
 
+def test_a_broker_that_joins_hears_those_that_joined_before_it_too() -> None:
+    """Of Kubernetes' pods every one has the same word."""
+    newcomer = BrokerId(7)
+    one = Formation(
+        broker=newcomer, replica_uuid=NEW, expects=EXPECTS, phase=Phase.EMPTY, record=None,
+        fresh=Fresh("f" * 22, b"f" * 16), formed_before=True,
+    )  # fmt: skip
+    assert one.start() == [Tell(None)]
+    assert one.heard(JOINED, told()) == []
+    assert "to register broker 7" in one.status
+    seated = RECORD.merged((Voter(newcomer, NEW),))
+    assert one.heard(JOINED, told(seated)) == [Persist(Phase.PREPARED, seated)]
+
+
 def test_a_folder_with_its_record_starts_as_ever() -> None:
     one = Formation(
         broker=FOUNDER, replica_uuid=OLD, expects=EXPECTS, phase=Phase.FORMED, record=RECORD,
