@@ -25,7 +25,8 @@ from muster_pipeline.tables.errors import BadInput, DamagedStore, StoreFailed
 
 LOG: Final = "_delta_log"
 REASON_CHARACTERS_MAX: Final = 500
-_TRACE: Final = re.compile(r"\d+: |at /|at \./|stack backtrace")
+_TRACE: Final = re.compile(r"\d+: |at /|at \./|stack backtrace|at [\w.$/<>]+\(")
+"""A line of Rust's stack, or of Java's."""
 _DRAWN: Final = re.compile(r"\x1b\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": str(CHECKPOINT_EVERY),

@@ -348,6 +348,20 @@ def test_equal_files_of_a_round_are_those_of_the_round_before(tmp_path: Path) ->
     assert publish.publish(small.publication(where, known, "c", 1), wanted).versions == known.versions
 
 
+def test_a_reason_has_no_stack() -> None:
+    """Of delta-rs, in colours, with the name node's Java; with Rust's own."""
+    hdfs = (
+        "Generic HdfsObjectStore error\n          \x1b[31m↳\x1b[0m RPC error\n"
+        "           \x1b[31m↳\x1b[0m AccessControlException Permission denied: user=somebody\n"
+        "\tat org.apache.hadoop.hdfs.server.namenode.FSPermissionChecker.check(FSPermissionChecker.java:663)\n"
+        "\tat java.base/javax.security.auth.Subject.doAs(Subject.java:439)\n"
+        "\tat a.B$C$1.<init>(B.java:1)\nCaused by: at noon\n\n"
+    )
+    expected = "Generic HdfsObjectStore error: RPC error: AccessControlException Permission denied: user=somebody"
+    assert delta.reason(OSError(hdfs)) == f"{expected}: Caused by: at noon"
+    assert delta.reason(OSError("no\nstack backtrace:\n   0: std::x\n             at /rustc/y.rs:1:2\n")) == "no"
+
+
 @pytest.mark.parametrize(
     "text", ["s3://b/p", "s3a://b/p/", "abfss://c@a.dfs.core.windows.net/p", "gs://b/p", "hdfs://n/p"]
 )
