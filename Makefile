@@ -38,7 +38,7 @@ help:
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make logins     each way to show who one is in five families of clients, through rotation, fail-over and new sessions"
-	@echo "make lake       tables behind a real S3 API: kills of driver and server in a commit, writers beside writers"
+	@echo "make lake       tables behind a real S3 API and in HDFS: kills of driver and server in a commit, writers beside writers"
 	@echo "make rounds     1,000 rounds of a stream with restarts and a later release in the middle, beside a batch"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
@@ -159,9 +159,10 @@ beside: setup
 valkey: setup
 	server=$$($(BIN)/python -m tests.redis_streams.valkey) && MUSTER_REDIS_SERVER=$$server $(PYTEST) tests/redis_streams -n 2 --dist loadfile -m "integration"
 
-# Tables behind a real S3 API: SIGKILL of driver and server at each step of a commit, 102 runs of three writers.
+# Tables behind a real S3 API and in a real HDFS: SIGKILL of driver and server at each step of a commit, 102 runs of three
+# writers.
 lake: setup
-	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py -s
+	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py tests/pipeline/store/test_hdfs.py -s
 
 # 1,000 rounds of a stream that dies, is vacuumed and goes on under a later release; `make test` has a short form.
 rounds: setup
@@ -317,12 +318,14 @@ audit: setup
 	$(BIN)/python -m tests.supply audit
 
 # Jars of the Kafka beside which groups are coordinated, from Maven Central.
+MORE_IMAGES := $(BIN)/python -m e2e.more_images
 KAFKA_JARS := $(BIN)/python -c 'from tests import java_tools as it; it.classpath(*it.KAFKA_ALL)'
 
 # The summary names every test; the slowest are shown. A sandbox has no way out: what is downloaded is downloaded before.
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
 	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
+	@$(MORE_IMAGES) || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the sandbox
 	$(E2E) --name run --timeout $(E2E_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
 
@@ -352,6 +355,7 @@ KIND_TIMEOUT_S ?= 7200
 
 e2e-kind: setup
 	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
+	@$(MORE_IMAGES) || test -z "$$MUSTER_REQUIRE"
 	$(KIND) --name $(KIND_SANDBOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
 	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a sandbox
 

@@ -7,8 +7,8 @@ ours is (`images`), from that wheel, and imported where tests need it rather tha
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.kind import machines
-from e2e.node import images, kubelet, paths
+from e2e.more_images import load
+from e2e.node import images, paths
 from e2e.node.errors import Unavailable
 from e2e.node.session import Description
 
@@ -28,13 +28,7 @@ def at(commit: str, node: Description) -> Release:
     """`Unavailable` where the release's files are not there."""
     folder = FOLDER / commit
     wheel, chart = _only(folder, "muster-*.whl"), _only(folder / "chart", "muster-*.tgz")
-    made = images.release(wheel, commit)
-    if len(node.nodes) == 1:
-        kubelet.import_image(made.archive)
-    else:
-        for name in node.nodes:
-            machines.import_images(name, (made.archive,))
-    return Release(chart=chart, image=made.name)
+    return Release(chart=chart, image=load(images.release(wheel, commit), node))
 
 
 def _only(folder: Path, pattern: str) -> Path:

