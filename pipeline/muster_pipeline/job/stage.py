@@ -22,6 +22,7 @@ from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
 from muster_pipeline.decode.unknown import decode_unknown
 from muster_pipeline.job.inputs import FileAccount, Input, Part
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.place import Place, Untyped
 from muster_pipeline.store.writer import TableWriter, close_all
@@ -176,4 +177,4 @@ def _samples(system: Untyped, name: str) -> pa.Table:
             "one that driver and executors share, or a store of objects such as s3a://bucket/tables"
         )
     with system.open_input_file(name) as file:
-        return pq.read_table(file)
+        return pq.read_table(file, schema=LOG_END_OFFSETS)  # a column that an earlier release did not write is null

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster_pipeline.report import charts
+from muster_pipeline.report.gaps import gapped
 from muster_pipeline.report.source import Tables, rows
 
 WINDOW_MS: Final = 600_000
@@ -29,6 +30,7 @@ Place = tuple[str, int]
 
 CAUSES: Final = {
     "unknown": "there are too few samples of log end offsets, or too short a history, to tell",
+    "gaps": "offsets of its topics have gaps, and do not tell how many records are between them",
     "not behind": "there was nothing to read",
     "stalled": "committed offsets stood still",
     "rewound": "the group was set back, and reads records again",
@@ -81,11 +83,20 @@ def explain(tables: Tables, group: str, at_ms: int | None = None) -> Explanation
     sentences = [_lag_sentence(group, at_ms, seen, known, total)]
     proof: list[tuple[str, Row]] = [("lag", _now(one)) for _, one in worst[:3]]
     if not total:
-        cause = "unknown" if total is None else "not behind"
-        return _told(group, at_ms, cause, total, [*sentences, _cause_sentence(cause)], proof)
+        gaps = [one.now for one in seen.values() if one.now is not None and one.now["detail"] == "gaps"]
+        cause = "gaps" if gaps else "unknown" if total is None else "not behind"
+        sentences += [_gaps_sentence(gaps), _cause_sentence(cause)]
+        proof = [("lag", one) for one in gaps[:3]] or proof
+        return _told(group, at_ms, cause, None if gaps else total, sentences, proof)
     standing = {place: one for place, one in known.items() if _stands(one, at_ms)}
     stalled = [one for one in _stalls(tables, group, at_ms) if (one["topic"], one["partition"]) in standing]
-    rewinds = [one for one in _rates(tables, group, began_ms, at_ms) if one["messages_rewound"]]
+    uncounted = gapped(tables)
+    known = {place: one for place, one in known.items() if place not in uncounted}
+    rewinds = [
+        one
+        for one in _rates(tables, group, began_ms, at_ms)
+        if one["messages_rewound"] and (one["topic"], one["partition"]) not in uncounted
+    ]
     moves = _rebalances(tables, group, began_ms, at_ms)
     held = sum(_now(one)["lag"] for one in standing.values())
     rewound = sum(one["messages_rewound"] for one in rewinds)
@@ -146,7 +157,10 @@ def _grown(known: dict[Place, _Seen], first: str, last: str) -> tuple[int | None
 
 
 def _lags(tables: Tables, group: str, at_ms: int | None) -> tuple[dict[Place, _Seen], int | None]:
-    columns = ("topic", "partition", "at_ms", "committed_offset", "log_end_offset", "lag", "quality")
+    columns = (
+        *("topic", "partition", "at_ms", "committed_offset", "log_end_offset", "lag", "quality", "detail"),
+        "time_lag_ms",
+    )
     found = [row for row in _of(tables, "lag", group, columns) if at_ms is None or row["at_ms"] <= at_ms]
     if at_ms is None:
         at_ms = max((row["at_ms"] for row in found), default=None)
@@ -228,6 +242,14 @@ def _lag_sentence(
     some = "" if len(known) == len(seen) else f" (of {len(seen) - len(known)} more the lag is unknown)"
     most = f" {place[0]}-{place[1]} had {_now(worst)['lag']:,} of them." if len(known) > 1 else ""
     return f"{when} was {total:,} records behind on {len(known)} partitions{some}{trend}.{most}"
+
+
+def _gaps_sentence(gaps: Sequence[Row]) -> str:
+    ages = [one["time_lag_ms"] for one in gaps if one["time_lag_ms"] is not None]
+    if not gaps:
+        return ""
+    age = f"; the oldest record that was not read was {max(ages) / 1_000:,.0f} s old" if ages else ""
+    return f"It was behind on {len(gaps)} partitions, by records that nobody has counted{age}."
 
 
 def _standing_sentence(standing: dict[Place, _Seen], stalled: Sequence[Row]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from muster_pipeline.report.balance import GroupBalance
 from muster_pipeline.report.expiry import Calendar
+from muster_pipeline.report.gaps import gapped
 from muster_pipeline.report.lag import GroupLag, Left
 from muster_pipeline.report.rebalances import GroupRebalances, Rebalances
 from muster_pipeline.report.source import Tables, rows
@@ -17,13 +18,14 @@ class Rate:
     """Sums over the whole log of one group."""
 
     commits: int = 0
-    messages: int = 0
+    messages: int | None = 0
+    """None: offsets of a partition have gaps, so that nobody has counted."""
     rewinds: int = 0
 
-    def add(self, commits: int, messages: int, rewinds: int) -> None:
+    def add(self, commits: int, messages: int | None, rewinds: int) -> None:
         """One row of commit_rate."""
         self.commits += commits
-        self.messages += messages
+        self.messages = None if self.messages is None or messages is None else self.messages + messages
         self.rewinds += rewinds
 
 
@@ -38,7 +40,7 @@ class FleetRow:
     lag: int | None
     lag_quality: str
     commits: int
-    messages: int
+    messages: int | None
     rewinds: int
     rebalances: int
     avoided: int
@@ -54,9 +56,11 @@ class FleetRow:
 def rates(tables: Tables) -> dict[str, Rate]:
     """Sums of commit_rate by group; one pass."""
     found: dict[str, Rate] = {}
-    columns = ("group_id", "commits", "messages", "rewinds")
-    for group, commits, messages, rewinds in rows(tables, "commit_rate", columns):
-        found.setdefault(group, Rate()).add(commits, messages, rewinds)
+    uncounted = gapped(tables)
+    columns = ("group_id", "topic", "partition", "commits", "messages", "rewinds")
+    for group, topic, partition, commits, messages, rewinds in rows(tables, "commit_rate", columns):
+        counted = None if (topic, partition) in uncounted else messages
+        found.setdefault(group, Rate()).add(commits, counted, rewinds)
     return found
 
 

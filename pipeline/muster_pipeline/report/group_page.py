@@ -14,6 +14,7 @@ from muster_pipeline.report import charts, limits
 from muster_pipeline.report.balance import balances
 from muster_pipeline.report.capacity import Capacity, capacities
 from muster_pipeline.report.explain import Explanation, explain
+from muster_pipeline.report.gaps import gapped
 from muster_pipeline.report.lag import Series, series
 from muster_pipeline.report.owners import Owner, owners
 from muster_pipeline.report.ownership import Span, spans
@@ -168,10 +169,14 @@ def _partitions(tables: Tables, group: str) -> list[Partition]:
 
 
 def _commits(tables: Tables) -> list[tuple[int, int, int]]:
+    """(minute, commits, records read); of partitions whose offsets have gaps no records are counted."""
     minutes: dict[int, tuple[int, int]] = {}
-    for minute, commits, messages in rows(tables, "commit_rate", ("minute_ms", "commits", "messages")):
+    uncounted = gapped(tables)
+    columns = ("topic", "partition", "minute_ms", "commits", "messages")
+    for topic, partition, minute, commits, messages in rows(tables, "commit_rate", columns):
         before = minutes.get(minute, (0, 0))
-        minutes[minute] = before[0] + commits, before[1] + messages
+        read = 0 if (topic, partition) in uncounted else messages
+        minutes[minute] = before[0] + commits, before[1] + read
     return [(minute, *minutes[minute]) for minute in sorted(minutes)]
 
 

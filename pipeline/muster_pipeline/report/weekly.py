@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from muster_pipeline.report import charts
+from muster_pipeline.report.gaps import gapped
 from muster_pipeline.report.source import Tables, rows
 
 WEEK_MS: Final = 7 * 86_400_000
@@ -158,6 +159,7 @@ def weekly(tables: Tables, until_ms: int | None = None) -> Summary | None:
 
 def _week(tables: Tables, until_ms: int) -> dict[str, Week]:
     found: dict[str, Week] = {}
+    uncounted = gapped(tables)
     for name, row in _rows(tables, until_ms):
         mine = found.setdefault(row["group_id"], Week())
         if name == "lag":
@@ -168,7 +170,9 @@ def _week(tables: Tables, until_ms: int) -> dict[str, Week]:
             mine.rebalances += 1
             mine.proof["rebalances"] = name, row
         else:
-            _add_rate(mine, row)
+            mine.is_seen = True
+            if (row["topic"], row["partition"]) not in uncounted:
+                _add_rate(mine, row)
     return found
 
 
@@ -206,7 +210,6 @@ def _add_stall(mine: Week, row: Row, until_ms: int) -> None:
 
 
 def _add_rate(mine: Week, row: Row) -> None:
-    mine.is_seen = True
     for measure, column in (("read", "messages"), ("rewound", "messages_rewound")):
         known = mine.proof.get(measure)
         if row[column] and (known is None or row[column] > known[1][column]):

@@ -23,7 +23,7 @@ LAG_QUALITIES: Final = {
     "exact": "the log end offset was sampled at at_ms",
     "interpolated": "interpolated linearly between two samples of the log end offset",
     "lower_bound": "the log end offset is at least that of an earlier sample, or at least the committed offset",
-    "unknown": "no sample bounds it; the value is null",
+    "unknown": "no sample bounds it, or it is no number of records; the value is null",
 }
 LAG_DETAILS: Final = {
     "sampled": "there is a sample at at_ms",
@@ -35,6 +35,7 @@ LAG_DETAILS: Final = {
     "committed_past_end": "no sample of ten minutes reached the committed offset: data loss, a new topic, a reset",
     "head_went_back": "the later sample is below the earlier one: the topic was created again or truncated",
     "clock": "a coordinator's clock was wrong at that time (table quarantine, reason clock)",
+    "gaps": "there is something to read, and offsets of this topic have gaps: their difference is no number of records",
 }
 
 LAG: Final = schema(
@@ -52,7 +53,7 @@ LAG: Final = schema(
             pa.int64(),
             historic("offset that OffsetFetch answered then", "older values only as far as they are still in the log"),
         ),
-        optional("log_end_offset", pa.int64(), "log end offset at at_ms, by quality; null if unknown"),
+        optional("log_end_offset", pa.int64(), "log end offset at at_ms, by quality; null if unknown, but for gaps"),
         optional("lag", pa.int64(), "log_end_offset - committed_offset, messages; null if unknown"),
         required("quality", pa.string(), "one of LAG_QUALITIES: " + ", ".join(LAG_QUALITIES)),
         required("detail", pa.string(), "one of LAG_DETAILS: the reason for the quality"),

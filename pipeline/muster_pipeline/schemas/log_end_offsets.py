@@ -20,6 +20,12 @@ LOG_END_OFFSETS: Final = schema(
         ),
         optional("max_timestamp_ms", pa.int64(), "that timestamp, ms since 1970; null if none"),
         optional("error", pa.string(), "why a value is null: Kafka's error name; null if all were answered"),
+        optional(
+            "has_gaps",
+            pa.bool_(),
+            "offsets ascend with gaps (topic.store=redis), so that a difference of two is no number of records; null: "
+            "the topic's settings were not told",
+        ),
     ),
     comment="one sample of one partition",
 )

@@ -48,16 +48,25 @@ PARTITION_STATUS: Final = schema(
         ),
         required("committed_offset", pa.int64(), "offset at the end of the log"),
         required("committed_ms", pa.int64(), "the log's clock at that commit, ms since 1970"),
-        optional("lag", pa.int64(), "the last sampled log end offset minus committed_offset, at least 0; null if none"),
+        optional(
+            "lag",
+            pa.int64(),
+            "the last sampled log end offset minus committed_offset, at least 0; null if none, or if it is above 0 and "
+            "the topic's offsets have gaps",
+        ),
         optional("sampled_ms", pa.int64(), "time of that sample, ms since 1970; null if there is none"),
         required(
             "commits", pa.int32(), historic("seconds with a commit that it is judged by, at most ten", LOWER_BOUND)
         ),
         optional(
-            "read_per_s", pa.float64(), historic("records committed a second over these; null if one only", LOWER_BOUND)
+            "read_per_s",
+            pa.float64(),
+            historic("records committed a second over these; null if one only, or with gaps", LOWER_BOUND),
         ),
         optional(
-            "written_per_s", pa.float64(), "records appended a second over the last ten samples; null if one only"
+            "written_per_s",
+            pa.float64(),
+            "records appended a second over the last ten samples; null if one only, or with gaps",
         ),
         optional(
             "drained_in_ms",
@@ -69,6 +78,12 @@ PARTITION_STATUS: Final = schema(
             pa.int64(),
             "ms until the log start passes the committed offset at the rates of the last samples and commits; null if "
             "it does not come closer, or a rate is not known",
+        ),
+        optional(
+            "has_gaps",
+            pa.bool_(),
+            "offsets of the topic have gaps by the last sample (it is in Redis): differences of them, in other tables "
+            "too, are no numbers of records; null without a sample",
         ),
     ),
     comment="one committed offset at the end of the log, and what is wrong with it",

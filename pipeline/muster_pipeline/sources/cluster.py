@@ -6,7 +6,7 @@ attempts they raise ClusterUnreachable. Unknown is never reported as empty.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -15,6 +15,7 @@ from uuid import UUID
 from kafka import errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -40,6 +41,10 @@ _FETCH_VERSION_MAX: Final = 12
 _LIST_OFFSETS_VERSION_MAX: Final = 7
 _METADATA_VERSION_MAX: Final = 9
 _METADATA_WITH_IDS_MAX: Final = 12
+_TOPIC: Final = 2
+"""DescribeConfigs' type of a resource."""
+_ASKED_AT_ONCE_MAX: Final = 1_000
+"""Topics in one DescribeConfigs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,25 @@ class Cluster:
         (found,) = self._ask(None, message, "metadata").topics
         told = getattr(found, "topic_id", None)
         return None if told is None or not UUID(str(told)).int else str(told)
+
+    def configs(self, topics: Sequence[str], name: str) -> dict[str, str | None]:
+        """What one config of these topics is; None where it is not told: it needs the right to describe configs. A
+        broker that has no such config says ""."""
+        found = dict[str, str | None]()
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        for first in range(0, len(topics), _ASKED_AT_ONCE_MAX):
+            asked = topics[first : first + _ASKED_AT_ONCE_MAX]
+            message = DescribeConfigsRequest(
+                resources=[
+                    resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[name]) for topic in asked
+                ],
+                include_synonyms=False,
+                include_documentation=False,
+            )
+            for told in self._ask(None, message, "configs of topics").results:
+                values = [one.value or "" for one in told.configs if one.name == name]
+                found[told.resource_name] = None if told.error_code else "".join(values)
+        return {topic: found.get(topic) for topic in topics}
 
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, EpochEnd]:
         """What the leaders say of these epochs, by partition (KIP-320). Raises ClusterUnreachable unless all do."""

@@ -30,6 +30,9 @@ from muster_pipeline.sources.options import Options
 
 NAME: Final = "muster.log_end_offsets"
 OLD_NAME: Final = "muster.heads"
+STORE_CONFIG: Final = "topic.store"
+WITH_GAPS: Final = ("redis",)
+"""Of Muster's stores of topics those in which an offset is made of a time."""
 KNOWN: Final = {
     "bootstrap": "host:port,host:port of the cluster (or give path)",
     "path": "a recorded file: Parquet, or JSON lines if its name ends with .jsonl (or give bootstrap)",
@@ -40,9 +43,10 @@ KNOWN: Final = {
 
 def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Callable[[], int]) -> pa.Table:
     """One row per partition of `topics` (None: all but internal ones). Each leader gets a request for each kind of
-    offset, with all its partitions; log ends last, and their time is when the last answer came. Raises
-    ClusterUnreachable, NoLog."""
+    offset, with all its partitions; log ends last, and their time is when the last answer came. Before that one broker
+    is asked where the topics are stored. Raises ClusterUnreachable, NoLog."""
     places = cluster.all_partitions(topics)
+    stores = cluster.configs(list(places), STORE_CONFIG)
     starts, latest, ends = (
         cluster.list_all_offsets(places, timestamp) for timestamp in (EARLIEST, MAX_TIMESTAMP, LATEST)
     )
@@ -61,6 +65,7 @@ def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Ca
                 "max_timestamp_offset": latest[place].offset,
                 "max_timestamp_ms": latest[place].timestamp_ms,
                 "error": ", ".join(sorted(str(error) for error in errors)) or None,
+                "has_gaps": None if (told := stores[place[0]]) is None else told in WITH_GAPS,
             }
         )
     return pa.Table.from_pylist(rows, schema=LOG_END_OFFSETS)
@@ -71,10 +76,17 @@ def recorded(path: str) -> pa.Table:
     try:
         if path.endswith(".jsonl"):
             options = pj.ParseOptions(explicit_schema=LOG_END_OFFSETS, unexpected_field_behavior="error")
-            return pj.read_json(path, parse_options=options).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
-        return pq.read_table(path).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
+            return _completed(pj.read_json(path, parse_options=options))
+        return _completed(pq.read_table(path))
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise BadOption(f"{path} is no file of log end offsets: {error}") from error
+
+
+def _completed(rows: pa.Table) -> pa.Table:
+    """With the column that files recorded by 0.2 do not have."""
+    if "has_gaps" not in rows.column_names:
+        rows = rows.append_column("has_gaps", pa.nulls(rows.num_rows, pa.bool_()))
+    return rows.select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
 
 
 class LogEndOffsetsDataSource(DataSource):

@@ -2,8 +2,9 @@
 
 It never extrapolates: outside the samples there is a lower bound or nothing (other exporters draw a line beyond the
 last sample and so show lags that never existed). Log ends only grow, unless a topic is created again; from two samples
-that fall nothing is concluded. What a later sample may still say of a time is bounded (limits.LAG_SAMPLE_BEHIND_MAX_MS,
-LAG_WITNESS_MS), so that a stream knows when a row is final.
+that fall nothing is concluded. Where offsets have gaps (topics in Redis), lag is 0 or not known; for how long a group
+has been behind is told there too. What a later sample may still say of a time is bounded
+(limits.LAG_SAMPLE_BEHIND_MAX_MS, LAG_WITNESS_MS), so that a stream knows when a row is final.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +17,7 @@ from muster_pipeline.schemas.gold import LAG_DETAILS, LAG_QUALITIES
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.tables.errors import BadInput, LimitReached
 from muster_pipeline.transforms import limits
-from muster_pipeline.transforms.arrays import NONE, Bools, Ints, ints
+from muster_pipeline.transforms.arrays import NONE, Bools, Ints, bools, ints
 from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.wrong_times import WrongTimes
 
@@ -62,6 +63,7 @@ class LogEndSamples:
         self._numbers = {(names[one >> 32], one & 0xFFFFFFFF): at for at, one in enumerate(places.tolist())}
         self._at_ms, self._end = at_ms[order], ints(mine["end_offset"])[order]
         self._start = ints(mine["start_offset"])[order]
+        self._has_gaps = bools(mine["has_gaps"].fill_null(False))[order]
         self._from = np.searchsorted(number, np.arange(len(places) + 1))
         self._thinned(number.astype(np.int64))
 
@@ -121,6 +123,13 @@ class LogEndSamples:
         at, end, start = (np.where(has, column[index], NONE) for column in (self._at_ms, self._end, self._start))
         return at, end, start
 
+    def have_gaps(self, numbers: Ints) -> Bools:
+        """Whether the last sample of each topic partition says that its offsets have gaps."""
+        found = np.zeros(len(numbers), dtype=np.bool_)
+        is_known = numbers != NOT_SAMPLED
+        found[is_known] = self._has_gaps[self._from[numbers[is_known] + 1] - 1]
+        return found
+
     def measure(self, number: int, at_ms: Ints, committed: Ints) -> Measured:
         """Lag of committed offsets at these times, by the samples of a topic partition."""
         size = len(at_ms)
@@ -136,6 +145,10 @@ class LogEndSamples:
         lag = np.where(log_end == NONE, NONE, log_end - committed)
         time_lag, time_quality = _time_lag(times, ends, at_ms, committed, lag, quality)
         log_start = np.where(before >= 0, starts[before], NONE)
+        no_number = (lag != NONE) & (lag != 0) & _gaps(times, self._has_gaps[span], before, at_ms)
+        lag = np.where(no_number, NONE, lag)
+        quality = np.where(no_number, _QUALITY["unknown"], quality)
+        detail = np.where(no_number, _DETAIL["gaps"], detail)
         return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start, final)
 
 
@@ -220,6 +233,16 @@ def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints
     final = np.where(on_sample | has_after, NONE, at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
     final = np.where(lost, at_ms + limits.LAG_WITNESS_MS, final)
     return log_end, quality, np.where(lost, _DETAIL["committed_past_end"], detail), final
+
+
+def _gaps(times: Ints, has_gaps: Bools, before: Ints, at_ms: Ints) -> Bools:
+    """Whether a sample from which the log end was taken says that offsets have gaps: one at that time alone, else those
+    on both sides of it."""
+    low, high = np.maximum(before, 0), np.minimum(before + 1, len(times) - 1)
+    on_sample = (before >= 0) & (times[low] == at_ms)
+    has_after = (before + 1 < len(times)) & (times[high] <= at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
+    found: Bools = ((before >= 0) & has_gaps[low]) | (~on_sample & has_after & has_gaps[high])
+    return found
 
 
 def _reached(times: Ints, ends: Ints, after: Ints, at_ms: Ints, committed: Ints, asked: Bools) -> Bools:

@@ -2,7 +2,8 @@
 
 WARN, STALL, STOP and REWIND are Burrow's (`status_rules`); TRUNCATED, EXPIRING and ABANDONED come before them, since
 they say what is to be done; UNKNOWN is what nothing proves. Now is the later of the log's clock and the newest sample,
-so that the same tables give the same rows. State: `commit_window`. What it does not do: judge groups (`report`).
+so that the same tables give the same rows. All rules compare offsets, and hold where these have gaps; numbers of
+records are not told there. State: `commit_window`. What it does not do: judge groups (`report`).
 """
 
 from typing import Final, NamedTuple
@@ -57,6 +58,7 @@ def status_table(known: Known, log_ends: LogEndSamples, wrong: WrongTimes, now_m
         status, since = np.where(holds, _CODE[name], status), np.where(holds, since_ms, since)
     read, has_read = _per_second(window.last_ms, window.offset)
     written, has_written = _per_second(at, end)
+    counts = ~log_ends.have_gaps(numbers)
     names = ("cluster", "log_partition", "group_id", "topic", "partition", "committed_offset")
     return table(
         PARTITION_STATUS,
@@ -65,13 +67,14 @@ def status_table(known: Known, log_ends: LogEndSamples, wrong: WrongTimes, now_m
             "status": words(status.astype(np.int8), tuple(STATUSES)),
             "since_ms": nullable(since),
             "committed_ms": pa.array(known.committed_ms),
-            "lag": nullable(lag),
+            "lag": nullable(np.where(counts | (lag == 0), lag, NONE)),
             "sampled_ms": nullable(at[:, 0]),
             "commits": pa.array(count).cast(pa.int32()),
-            "read_per_s": masked(read, ~has_read, pa.float64()),
-            "written_per_s": masked(written, ~has_written, pa.float64()),
+            "read_per_s": masked(read, ~(has_read & counts), pa.float64()),
+            "written_per_s": masked(written, ~(has_written & counts), pa.float64()),
             "drained_in_ms": nullable(_left_ms(lag, read - written, has_read & has_written)),
             "lost_in_ms": nullable(_lost_in_ms(committed, at, start, read, has_read)),
+            "has_gaps": masked(~counts, at[:, 0] == NONE, pa.bool_()),
         },
     )
 

@@ -15,13 +15,18 @@ SECOND, MINUTE = 1_000, 60_000
 STEP_MS = 30_000
 HOUR = 120
 """Steps."""
-Sample = tuple[str, int, int, int, int | None]
+Sample = tuple[str, int, int, int, int | None, bool]
 
 
 def life(
-    read: list[int], written: list[int], moves: list[dict[str, Any]] | None = None, partitions: int = 1
+    read: list[int],
+    written: list[int],
+    moves: list[dict[str, Any]] | None = None,
+    partitions: int = 1,
+    gapped: tuple[int, ...] = (),
 ) -> InMemory:
-    """Offsets committed and log ends, a pair every half minute, on each partition; -1: no commit then."""
+    """Offsets committed and log ends, a pair every half minute, on each partition; -1: no commit then. `gapped`:
+    partitions whose offsets have gaps."""
     rows = log(
         [
             (commit(("g", "t", partition), offset), 0 if partition else STEP_MS * (1 + _gap(read, n)), 0)
@@ -31,7 +36,7 @@ def life(
         ]
     )
     samples: list[Sample] = [
-        ("t", partition, START_MS + STEP_MS * (n + 1) + SECOND, end, 0)
+        ("t", partition, START_MS + STEP_MS * (n + 1) + SECOND, end, 0, partition in gapped)
         for n, end in enumerate(written)
         for partition in range(partitions)
     ]
@@ -120,6 +125,23 @@ def test_not_behind_and_unknown() -> None:
     assert "its lag is unknown" in none.paragraph
 
 
+def test_offsets_with_gaps_are_no_numbers_of_records() -> None:
+    """What is behind has an age; what is not behind is so; and a number is that of the other partitions alone."""
+    found = told(life([10 * n for n in range(HOUR)], [30 * n for n in range(HOUR)], gapped=(0,)))
+    assert (found.cause, found.lag) == ("gaps", None)
+    assert "behind on 1 partitions, by records that nobody has counted; the oldest record" in found.paragraph
+    assert [(name, row["detail"], row["lag"]) for name, row in found.proof] == [("lag", "gaps", None)]
+    assert told(life(STEADY, STEADY, gapped=(0,))).cause == "not behind"
+    read = [*STEADY[:115], *[100 + 10 * n for n in range(5)]]
+    mixed = told(life(read, LATER, partitions=2, gapped=(0,)))
+    assert mixed.lag == LATER[-1] - read[-1]
+    assert "of 1 more the lag is unknown" in mixed.paragraph
+    assert "1 commits went back by 1,040 records" in mixed.paragraph
+    assert [row["partition"] for name, row in mixed.proof if name == "commit_rate"] == [1]
+    slow = told(life(STEADY, [30 * n for n in range(HOUR)], partitions=2, gapped=(1,)))
+    assert "210 records were read and 630 written" in slow.paragraph
+
+
 def test_at_an_earlier_time_only_what_was_known_then_counts() -> None:
     tables = life([*STEADY[:80], *[800] * 40], STEADY)
     before = told(tables, START_MS + 35 * MINUTE)
@@ -139,7 +161,7 @@ def test_the_worst_partition_is_named_and_the_proof_is_bounded() -> None:
 
 def test_every_cause_is_planted_here() -> None:
     planted = {
-        "unknown", "not behind", "stalled", "rewound", "rebalancing", "burst", "slow", "catching up"
+        "unknown", "not behind", "stalled", "rewound", "rebalancing", "burst", "slow", "catching up", "gaps"
     }  # fmt: skip
     assert set(CAUSES) == planted
 

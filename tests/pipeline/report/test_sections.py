@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 from muster_pipeline.report import limits
+from muster_pipeline.report.group_page import _commits
 from muster_pipeline.report.group_status import group_status
 from muster_pipeline.report.page import About, Report, build, render, seconds, size
 from muster_pipeline.report.prometheus import prometheus_text
@@ -144,6 +145,27 @@ def test_rebalances_are_counted_avoided_ones_apart(report: Report) -> None:
     assert (slow.count, slow.avoided, slow.moved) == (2, 1, 6)
     assert slow.last is not None
     assert slow.last.trigger == "session_timeout"
+
+
+def test_what_nobody_has_counted_is_unknown_in_the_fleet_and_left_out_of_a_groups_chart() -> None:
+    """Offsets with gaps: commits count, records do not."""
+    tables = {
+        "commit_rate": table(
+            "commit_rate",
+            [
+                {"group_id": group, "topic": topic, "minute_ms": START_MS, "commits": 2, "messages": 1_000}
+                for group, topic in (("one", "gapped"), ("one", "plain"), ("two", "plain"))
+            ],
+        ),
+        "partition_status": table(
+            "partition_status", [{"group_id": "one", "topic": "gapped", "status": "OK", "has_gaps": True}]
+        ),
+    }
+    rows = {row.group: row for row in build(ABOUT, InMemory(tables)).fleet}
+    assert (rows["one"].messages, rows["one"].commits) == (None, 4)
+    assert (rows["two"].messages, rows["two"].commits) == (1_000, 2)
+    of_one = {**tables, "commit_rate": tables["commit_rate"].slice(0, 2)}
+    assert _commits(InMemory(of_one)) == [(START_MS, 4, 1_000)]
 
 
 def test_only_the_newest_rebalances_are_kept() -> None:

@@ -150,6 +150,15 @@ def test_unknown_lag_is_neither_worst_nor_a_change() -> None:
     assert found.sentences[-1] == "Nothing changed against the week before."
 
 
+def test_records_are_not_counted_where_offsets_have_gaps() -> None:
+    """Neither as read nor as rewound; the group committed all the same."""
+    grown = [rate("g", LONG_AGO_MS), rate("g", BEFORE_MS, 5_000), rate("g", NOW_MS, 1_000_000, messages_rewound=90_000)]
+    assert {one.what for one in told(of(commit_rate=grown)).changes} == {"read", "rewound"}
+    judged = [{"group_id": "g", "topic": "t", "has_gaps": True}, {"group_id": "g", "topic": "u", "has_gaps": None}]
+    found = told(of(commit_rate=grown, partition_status=judged))
+    assert (found.changes, found.groups) == ([], 1)
+
+
 def test_what_is_left_out_is_counted() -> None:
     names = [f"g{n:03}" for n in range(60)]
     rates = [one for name in names for one in both(name)]

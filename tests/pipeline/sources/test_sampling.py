@@ -27,12 +27,18 @@ class Told(Cluster):
         self.moved: dict[tuple[str, int], int] = {}
         """Partitions that are at another broker than metadata said first."""
         self.twice: list[tuple[str, int]] = []
+        self.stores: dict[str, str] = {}
+        """Topics with config `topic.store`; a broker that has none does not know it."""
+        self.hidden: set[str] = set()
+        """Topics whose configs may not be described."""
 
     @override
     def _ask(self, node: int | None, request: Any, what: str, *, once: bool = False) -> Any:
         self.asked.append((what, node))
         if what == "metadata":
             return SimpleNamespace(topics=self._metadata(request))
+        if what == "configs of topics":
+            return SimpleNamespace(results=[self._configs(one) for one in request.resources])
         (timestamp,) = {one.timestamp for topic in request.topics for one in topic.partitions}
         topics = []
         for topic in request.topics:
@@ -57,6 +63,14 @@ class Told(Cluster):
             for name in names
         ]
 
+    def _configs(self, asked: Any) -> Any:
+        assert (asked.resource_type, asked.configuration_keys) == (2, ["topic.store"])
+        name = asked.resource_name
+        known = [SimpleNamespace(name="topic.store", value=self.stores[name])] if name in self.stores else []
+        if name in self.hidden:
+            return SimpleNamespace(error_code=29, resource_name=name, configs=[])
+        return SimpleNamespace(error_code=0, resource_name=name, configs=known)
+
     def _answer(self, topic: str, number: int, timestamp: int, node: int | None) -> Any:
         if topic not in self.leaders:
             return SimpleNamespace(partition_index=number, error_code=3, offset=-1, timestamp=-1)
@@ -76,7 +90,12 @@ def test_each_leader_is_asked_once_for_each_kind_of_offset() -> None:
     told = Told()
     found = sampled(told)
     assert sorted(told.asked, key=str) == sorted(
-        [("metadata", None), *(("list offsets", node) for node in range(3) for _ in range(3))], key=str
+        [
+            ("metadata", None),
+            ("configs of topics", None),
+            *(("list offsets", node) for node in range(3) for _ in range(3)),
+        ],
+        key=str,
     )
     assert told.twice == [], "Kafka refuses a partition that stands twice in a request"
     assert found.schema == LOG_END_OFFSETS
@@ -85,6 +104,7 @@ def test_each_leader_is_asked_once_for_each_kind_of_offset() -> None:
         {
             "cluster": "c", "topic": "t001", "partition": 2, "sample_timestamp_ms": NOW_MS, "start_offset": 5,
             "end_offset": 1_000, "max_timestamp_offset": 900, "max_timestamp_ms": NOW_MS - 1, "error": None,
+            "has_gaps": False,
         }
     ]  # fmt: skip
 
@@ -95,7 +115,7 @@ def test_leaders_that_move_cost_one_question_for_all_of_them() -> None:
     found = sampled(told)
     assert found["error"].null_count == found.num_rows == 1_000
     assert told.asked.count(("metadata", None)) == 2
-    assert len(told.asked) == 2 + 3 * 3 + 3, "the moved partitions once more, of each leader"
+    assert len(told.asked) == 2 + 1 + 3 * 3 + 3, "the moved partitions once more, of each leader"
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +131,17 @@ def test_a_topic_that_is_deleted_meanwhile_is_a_row_with_an_error(monkeypatch: p
     del told.leaders["t007"]
     with pytest.raises(NoLog, match="has no topic t007"):
         sampled(told, ["t006", "t007"])
+
+
+def test_where_a_topic_is_stored_is_asked_of_one_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of topics in Redis have gaps; a Kafka has no such config; without the right nothing is said."""
+    monkeypatch.setattr(clusters, "_ASKED_AT_ONCE_MAX", 60)
+    told = Told()
+    told.stores = {"t001": "redis", "t002": "embedded", "t199": "redis"}
+    told.hidden = {"t003"}
+    found = sampled(told)
+    assert told.asked.count(("configs of topics", None)) == 4
+    by_topic = {row["topic"]: row["has_gaps"] for row in found.to_pylist()}
+    assert {name for name, has_gaps in by_topic.items() if has_gaps} == {"t001", "t199"}
+    assert {name for name, has_gaps in by_topic.items() if has_gaps is None} == {"t003"}
+    assert found["error"].null_count == found.num_rows

@@ -125,9 +125,9 @@ def test_recorded_log_end_offsets(name: str, spark: SparkSession, tmp_path: Path
     path.write_text(json.dumps(sample) + "\n" + json.dumps(sample | {"end_offset": None, "error": "Later"}) + "\n")
     found = spark.read.format(name).option("path", str(path)).load()
     assert found.schema == struct_type(LOG_END_OFFSETS)
-    assert [(row.end_offset, row.start_offset, row.error) for row in found.collect()] == [
-        (7, None, None),
-        (None, None, "Later"),
+    assert [(row.end_offset, row.start_offset, row.error, row.has_gaps) for row in found.collect()] == [
+        (7, None, None, None),
+        (None, None, "Later", None),
     ]
 
 

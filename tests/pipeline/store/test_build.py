@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from deltalake import DeltaTable
@@ -16,7 +18,8 @@ from muster_pipeline.job import distribute
 from muster_pipeline.job import samples as samples_of_runs
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, SegmentInput
-from muster_pipeline.job.stage import Stage
+from muster_pipeline.job.stage import LogEnds, Stage, log_ends
+from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.place import place
 from muster_pipeline.store.publish import writing
 from muster_pipeline.tables.catalog import DERIVED
@@ -235,3 +238,19 @@ def test_samples_of_another_cluster_are_refused(log: Path, tmp_path: Path) -> No
     samples = log_end_table([("t", 0, logfolder.NOW_MS, 50, 0)])
     with pytest.raises(BadInput, match="of cluster c, the run is of cluster d"):
         build(None, SegmentInput.listed(str(log), "d"), tmp_path, FoldSettings(cluster="d"), log_ends=samples)
+
+
+def test_samples_of_an_earlier_release_are_beside_those_of_this_one(log: Path, tmp_path: Path) -> None:
+    """A column that it did not write is null, in a worker too."""
+    rows = log_end_table([("t", 0, 1_000, 7, None, True)])
+    files = []
+    for name, part in (("old", rows.drop_columns(["has_gaps"])), ("new", rows)):
+        (tmp_path / "log_end_offsets").mkdir(exist_ok=True)
+        pq.write_table(part, tmp_path / "log_end_offsets" / f"{name}.parquet")
+        files.append(FileEntry(table="log_end_offsets", log_partition=-1, path=f"{name}.parquet", rows=1, bytes=1))
+    stage = Stage(
+        input=SegmentInput.listed(str(log), "c"), place=place(tmp_path), settings=SETTINGS, token="t",
+        log_ends=LogEnds(files=tuple(files)),
+    )  # fmt: skip
+    found = log_ends(stage)
+    assert found.have_gaps(np.array([found.number("t", 0)])).tolist() == [True]

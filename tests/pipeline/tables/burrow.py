@@ -9,7 +9,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import Any
 
-from tests.pipeline.tables.oracle import Commits, LogEnds
+from tests.pipeline.tables.oracle import Commits, LogEnds, Point
 
 Row = dict[str, Any]
 INTERVALS = 10
@@ -76,12 +76,12 @@ def statuses(expiry: list[Row], commits: Commits, log_ends: LogEnds) -> list[Row
 
 
 def _one(
-    row: Row, ring: Ring, committed_ms: int, points: list[tuple[int, int, int | None]], commits: Commits, now_ms: int
+    row: Row, ring: Ring, committed_ms: int, points: list[Point], commits: Commits, now_ms: int
 ) -> tuple[str, int | None]:
     committed = row["committed_offset"]
     latest = points[-INTERVALS:]
     below = 0
-    for _, end, start in reversed(latest):
+    for _, end, start, _ in reversed(latest):
         if start is None or start <= committed or end <= committed:
             break
         below += 1
@@ -104,7 +104,7 @@ def _one(
     for first, last, offset in ring.slots:
         place = bisect_right([point[0] for point in points], last) - 1
         offsets.append((first, offset, None if place < 0 else max(0, points[place][1] - offset)))
-    status = calculate(offsets, [end for _, end, _ in latest], lag, now_ms)
+    status = calculate(offsets, [one[1] for one in latest], lag, now_ms)
     if sum(one is not None for _, _, one in offsets) < {"STALL": 1, "WARN": 2}.get(status, 0):
         return "UNKNOWN", None
     values = [offset for _, offset, _ in offsets]

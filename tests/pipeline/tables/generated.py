@@ -89,7 +89,9 @@ SAMPLE = st.tuples(
     st.integers(-100_000, 1_500_000).map(lambda delta: START_MS + delta),
     st.integers(0, 40),
     st.one_of(st.none(), st.integers(0, 10)),
+    st.sampled_from([None, None, False, True]),
 )
+"""Topic, partition, time, log end, log start, whether offsets have gaps; the last may be left out."""
 SAMPLE_LISTS = st.lists(SAMPLE, max_size=25)
 
 
@@ -100,12 +102,12 @@ def cut(draw: Callable[..., Any], rows: list[Row]) -> list[list[Row]]:
     return [rows[start:end] for start, end in zip([0, *places], [*places, len(rows)], strict=True)]
 
 
-def log_end_table(samples: Sequence[tuple[str, int, int, int, int | None]]) -> pa.Table:
+def log_end_table(samples: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {"cluster": "c", "topic": topic, "partition": partition, "sample_timestamp_ms": at}
-            | {"end_offset": end, "start_offset": start}
-            for topic, partition, at, end, start in samples
+            | {"end_offset": end, "start_offset": start, "has_gaps": gaps[0] if gaps else None}
+            for topic, partition, at, end, start, *gaps in samples
         ],
         schema=LOG_END_OFFSETS,
     )

@@ -70,9 +70,11 @@ class Clock:
         if at_ms in self.behind:
             unknown = dict.fromkeys(("log_end_offset", "lag", "time_lag_ms"))
             return measured | unknown | {"quality": "unknown", "time_lag_quality": "unknown", "detail": "clock"}
-        if measured["quality"] == "unknown" or not any(low <= at_ms <= high for low, high in self.raised):
+        if not any(low <= at_ms <= high for low, high in self.raised):
             return measured
         timed = measured["time_lag_quality"] if measured["time_lag_quality"] == "unknown" else "lower_bound"
+        if measured["quality"] == "unknown":
+            return measured | {"time_lag_quality": timed}
         return measured | {"quality": "lower_bound", "time_lag_quality": timed, "detail": "clock"}
 
 
@@ -196,20 +198,25 @@ BEHIND_MS = 86_400_000
 WITNESS_MS = 600_000
 
 
+Point = tuple[int, int, int | None, bool]
+"""Time, log end, log start, whether its offsets are said to have gaps."""
+
+
 class LogEnds:
-    def __init__(self, samples: Iterable[tuple[str, int, int, int, int | None]]) -> None:
-        self.of: dict[tuple[str, int], list[tuple[int, int, int | None]]] = {}
-        for topic, partition, at, end, start in samples:
-            self.of.setdefault((topic, partition), []).append((at, end, start))
+    def __init__(self, samples: Iterable[tuple[Any, ...]]) -> None:
+        """`samples`: topic, partition, time, log end, log start, and whether there are gaps (may be left out)."""
+        self.of: dict[tuple[str, int], list[Point]] = {}
+        for topic, partition, at, end, start, *gaps in samples:
+            self.of.setdefault((topic, partition), []).append((at, end, start, gaps == [True]))
         for place, points in self.of.items():
-            last = {at: (at, end, start) for at, end, start in points}
+            last = {point[0]: point for point in points}
             self.of[place] = [last[at] for at in sorted(last)]
 
     def told(self) -> list[tuple[int, str, int]]:
         """Last sample of each minute of each topic partition: (time, topic, partition)."""
         found = {}
         for (topic, partition), points in self.of.items():
-            for at, _, _ in points:
+            for at, *_ in points:
                 found[topic, partition, minute(at)] = at
         return sorted((at, topic, partition) for (topic, partition, _), at in found.items())
 
@@ -221,6 +228,8 @@ class LogEnds:
         end, quality, detail = self._end(points, place, at, committed)
         lag = None if end is None else end - committed
         time_lag, time_quality = _time_lag(points, at, committed, lag, quality)
+        if lag and self._has_gaps(points, place, at):
+            lag, quality, detail = None, "unknown", "gaps"
         return {
             "log_end_offset": end,
             "lag": lag,
@@ -232,15 +241,20 @@ class LogEnds:
             "is_below_start": None if start is None else committed < start,
         }
 
-    def _end(
-        self, points: list[tuple[int, int, int | None]], place: int, at: int, committed: int
-    ) -> tuple[int | None, str, str]:
+    def _has_gaps(self, points: list[Point], place: int, at: int) -> bool:
+        """A sample at that very time says it alone, else those on both sides of it do."""
+        beside = points[place : place + 1]
+        if beside[0][0] != at:
+            beside += [one for one in points[place + 1 : place + 2] if one[0] <= at + BEHIND_MS]
+        return any(one[3] for one in beside)
+
+    def _end(self, points: list[Point], place: int, at: int, committed: int) -> tuple[int | None, str, str]:
         if not points or points[0][0] > at + BEHIND_MS:
             return None, "unknown", "no_samples"
         if place < 0:
             return None, "unknown", "before_first_sample"
-        reached_later = any(end >= committed for time, end, _ in points[place + 1 :] if time <= at + WITNESS_MS)
-        t0, e0, _ = points[place]
+        reached_later = any(one[1] >= committed for one in points[place + 1 :] if one[0] <= at + WITNESS_MS)
+        t0, e0, *_ = points[place]
         if t0 == at:
             if e0 >= committed:
                 return e0, "exact", "sampled"
@@ -249,7 +263,7 @@ class LogEnds:
             return None, "unknown", "committed_past_end"
         if place + 1 == len(points) or points[place + 1][0] > at + BEHIND_MS:
             return max(e0, committed), "lower_bound", "after_last_sample"
-        t1, e1, _ = points[place + 1]
+        t1, e1, *_ = points[place + 1]
         if e1 < e0:
             return None, "unknown", "head_went_back"
         line = e0 + floor((e1 - e0) * ((at - t0) / (t1 - t0)))
@@ -262,15 +276,13 @@ class LogEnds:
         return None, "unknown", "committed_past_end"
 
 
-def _time_lag(
-    points: list[tuple[int, int, int | None]], at: int, committed: int, lag: int | None, quality: str
-) -> tuple[int | None, str]:
+def _time_lag(points: list[Point], at: int, committed: int, lag: int | None, quality: str) -> tuple[int | None, str]:
     if lag == 0:
         return 0, quality
     if lag is None:
         return None, "unknown"
     high = None
-    for index, (time, end, _) in enumerate(points):
+    for index, (time, end, *_) in enumerate(points):
         if end > committed:
             if index == 0:
                 return (at - time, "lower_bound") if time <= at else (None, "unknown")

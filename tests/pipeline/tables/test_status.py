@@ -147,6 +147,41 @@ def test_rates_and_what_follows_from_them() -> None:
     assert row["lost_in_ms"] == 29_000
 
 
+def test_offsets_with_gaps_tell_times_and_statuses_and_no_numbers() -> None:
+    """As the rates above, of a topic in Redis by its last sample; at the end of the log nothing is behind, exactly."""
+    samples = [("t", 0, START_MS + n * SECOND, 1_000 + 5 * n, 20 * n, n > 10) for n in range(1, 12)]
+    rows = log([(commit(KEY, offset), SECOND, 0) for offset in range(410, 520, 10)])
+    (row,) = fold([rows], log_end_table(samples), KEEP)["partition_status"].to_pylist()
+    assert (row["lag"], row["read_per_s"], row["written_per_s"]) == (None, None, None)
+    assert (row["status"], row["drained_in_ms"], row["lost_in_ms"]) == ("OK", 109_000, 29_000)
+    rows = log([(commit(KEY, 1_055), 11 * SECOND, 0)])
+    (row,) = fold([rows], log_end_table(samples), KEEP)["partition_status"].to_pylist()
+    assert (row["status"], row["lag"]) == ("OK", 0)
+    (told,) = fold([rows], log_end_table(samples), KEEP)["lag"].to_pylist()
+    assert (told["lag"], told["quality"], told["detail"]) == (0, "exact", "sampled")
+
+
+@pytest.mark.parametrize(
+    ("around", "has_gaps"),
+    [
+        ([(0, False), (20, True)], True),
+        ([(0, True), (20, None)], True),
+        ([(0, None), (20, False)], False),
+        ([(10, False), (20, True)], False),
+        ([(0, False), (10, True)], True),
+        ([(0, True)], True),
+    ],
+)
+def test_lag_over_gaps_is_not_known_and_its_time_is(around: list[tuple[int, bool | None]], has_gaps: bool) -> None:
+    """A sample at that time says whether there are gaps, else those on both sides of it do."""
+    samples = [("t", 0, START_MS + at * MINUTE, 100 + at, 0, gaps) for at, gaps in around]
+    made = fold([log([(commit(KEY, 90), 10 * MINUTE, 0)])], log_end_table(samples), KEEP)["lag"].to_pylist()
+    (row,) = (one for one in made if one["at_ms"] == START_MS + 10 * MINUTE)
+    assert (row["lag"] is None, row["quality"] == "unknown", row["detail"] == "gaps") == (has_gaps,) * 3
+    assert row["log_end_offset"] >= 100
+    assert row["time_lag_ms"] is not None
+
+
 def test_what_does_not_come_closer_has_no_time() -> None:
     samples = [(n * SECOND, 1_000 + 30 * n, 0) for n in range(1, 12)]
     (row,) = made_of(History(every(SECOND, list(range(410, 520, 10))), samples, None))
