@@ -4,6 +4,8 @@ import json
 import tarfile
 from pathlib import Path, PurePosixPath
 
+import pytest
+
 from e2e.node import archive, build, cgroups, distribution, image_base
 
 HYBRID_MOUNTS = """\
@@ -145,3 +147,13 @@ def test_a_lock_is_read_as_of_the_images_python() -> None:
         "aiohttp==3.14.5 --hash=sha256:aa --hash=sha256:bb", "numpy==2.4.6 --hash=sha256:dd",
     ]  # fmt: skip
     assert [pin.exact for pin in new] == ["aiohttp==3.14.5", "numpy==2.5.5"]
+
+
+def test_a_wheel_that_was_made_here_is_of_the_locked_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the version before is kept beside it, and of another package whose name begins alike."""
+    monkeypatch.setattr(distribution, "WHEELS", tmp_path)
+    for name in ("pyspark-4.2.0", "pyspark-4.3.0", "pyspark-4.3.0.1", "pyspark_client-4.3.0"):
+        (tmp_path / f"{name}-py2.py3-none-any.whl").touch()
+    pin = distribution.Pin(exact="pyspark==4.3.0", hashes=())
+    assert [path.name for path in pin.made()] == ["pyspark-4.3.0-py2.py3-none-any.whl"]
+    assert distribution.Pin(exact="pyspark==4.4.0", hashes=()).made() == []
