@@ -351,7 +351,7 @@ KIND := $(BIN)/python -m e2e.kind
 # KIND_BOX, the name before, is an alias.
 KIND_BOX ?= kind
 KIND_SANDBOX ?= $(KIND_BOX)
-KIND_TIMEOUT_S ?= 7200
+KIND_TIMEOUT_S ?= 10800
 
 e2e-kind: setup
 	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"

@@ -93,10 +93,10 @@ def test_what_belongs_to_somebody_else_is_left_alone_and_named(taken: Group) -> 
 
 def test_a_refusal_of_the_api_server_is_told_and_heals(operator: Client, namespace: Client) -> None:
     """A NodePort that somebody else has: the object says so, in one series of Events, and goes on when it is free."""
-    port = EXTERNAL["nodePortBase"]
+    port = EXTERNAL["nodePortBase"] + 100  # of its own: a namespace that ends keeps its ports for a while
     spec = {"type": "NodePort", "selector": {"app": "else"}, "ports": [{"port": 80, "nodePort": port}]}
     namespace.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": spec})
-    cluster = Cluster.create(namespace, replicas=1, listeners=[INTERNAL, EXTERNAL])
+    cluster = Cluster.create(namespace, replicas=1, listeners=[INTERNAL, {**EXTERNAL, "nodePortBase": port}])
     until("word", lambda: condition(cluster.read(), "Degraded").get("reason") == "ApiError", 60)
     assert f"{port}" in condition(cluster.read(), "Degraded")["message"]
     query = ("events", "--field-selector=type=Warning,involvedObject.kind=CoordinatorCluster")

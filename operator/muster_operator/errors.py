@@ -49,6 +49,9 @@ class NotServed(Refused):
 FORBIDDEN = "Forbidden"
 """Kubernetes' reason of a 403: a right or a quota is missing. The API server's authorizer sees a new role with a short
 delay, as after `helm install`, so this refusal is retried with back-off."""
+PORT_TAKEN = "provided port is already allocated"
+"""In Kubernetes' 422 for a Service whose nodePort another Service has. As of a taken name, no event reports when it is
+free."""
 
 
 class LeadershipLost(OperatorError):

@@ -55,8 +55,8 @@ POLL_UNSETTLED_MS: Final = 5_000
 POLL_STABLE_MS: Final = 10_000
 REQUEUE_MIN_MS: Final = 200
 NAME_TAKEN_RETRY_MS: Final = 30_000
-"""An object that needs a name of another owner's object is retried after this time: no event reports that the name is
-free."""
+"""An object that needs a name or a node port of another owner's object is retried after this time: no event reports
+that it is free."""
 FORBIDDEN_QUIET_MS: Final = 10_000
 """A 403 is a Warning event only when the object has been refused for so long: an API server sees a new role within
 seconds, and a `helm install` creates role and operator at once."""

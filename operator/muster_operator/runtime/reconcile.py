@@ -24,7 +24,7 @@ from typing import Any
 
 from muster_operator.api.conditions import Reason
 from muster_operator.api.errors import InvalidObject
-from muster_operator.errors import FORBIDDEN, Conflict, OperatorError, Refused, ServedByAnother, Transient
+from muster_operator.errors import FORBIDDEN, PORT_TAKEN, Conflict, OperatorError, Refused, ServedByAnother, Transient
 from muster_operator.kube.kinds import CLUSTER, TOPIC, USER
 from muster_operator.limits import (
     BACKOFF_MAX_MS,
@@ -309,7 +309,7 @@ class Reconciler:
     def _outcome(self, one: Pass, error: OperatorError | InvalidObject | None, put_off: int | None) -> Outcome:
         if isinstance(error, InvalidObject):
             return Outcome(result="invalid")
-        if isinstance(error, Refused) and error.reason == Reason.NAME_TAKEN:
+        if isinstance(error, Refused) and (error.reason == Reason.NAME_TAKEN or PORT_TAKEN in error.message):
             return Outcome(result="refused", requeue_after_ms=NAME_TAKEN_RETRY_MS)
         if isinstance(error, Refused):
             wait = 0 if error.reason == FORBIDDEN else BACKOFF_MAX_MS

@@ -107,6 +107,7 @@ class FakeKube:
         wanted_uid = body["metadata"].pop("uid", None)
         if wanted_uid is not None and (live is None or live["metadata"]["uid"] != wanted_uid):
             raise Conflict("Conflict", "uid mismatch")
+        self._refuse_taken_ports(key, body)
         return self._apply(key, body, naming.FIELD_MANAGER)
 
     async def apply_status(self, manifest: Mapping[str, Any]) -> Object | None:
@@ -260,6 +261,16 @@ class FakeKube:
             return False
         self._store((kind, namespace, name), _patched(copied(live), patch))
         return True
+
+    def _refuse_taken_ports(self, key: Key, body: Object) -> None:
+        """As the API server does for a Service, whichever namespace the other one is in."""
+        others = [one for at, one in self.objects.items() if at[0] == "Service" and at != key]
+        taken = {port.get("nodePort") for one in others for port in (one.get("spec") or {}).get("ports", ())}
+        wanted = (body.get("spec") or {}).get("ports", ()) if key[0] == "Service" else ()
+        for port in wanted:
+            if port.get("nodePort") in taken - {None}:
+                said = f"Invalid value: {port['nodePort']}: provided port is already allocated"
+                raise Refused("Invalid", f"patch Service {key[2]}: HTTP 422 Invalid: spec.ports[0].nodePort: {said}")
 
     def _apply(self, key: Key, body: Object, manager: str) -> Object:
         live = self.objects.get(key)

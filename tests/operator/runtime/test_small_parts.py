@@ -185,6 +185,27 @@ def test_a_name_is_taken_over_half_a_minute_after_it_is_free() -> None:
     assert "ownerReferences" in world.fake.objects["Service", "ns", "g-members"]["metadata"]
 
 
+def test_a_node_port_is_taken_over_half_a_minute_after_it_is_free() -> None:
+    """As a name: the other's Service is none that is watched, of another namespace as well as of ours."""
+
+    async def scene() -> World:
+        world = World()
+        ports = {"ports": [{"port": 80, "nodePort": 31_290}]}
+        theirs = {"metadata": {"name": "theirs", "namespace": "elsewhere"}, "spec": ports}
+        world.fake.put({"apiVersion": "v1", "kind": "Service", **theirs})
+        outside = {"name": "external", "type": "nodePort", "port": 9094, "nodePortBase": 31_290}
+        world.fake.put(cluster(listeners=[{"name": "internal", "port": 9092}, outside]))
+        world.start()
+        await settled(world)
+        said = {one["type"]: one for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]}
+        assert "31290: provided port is already allocated" in said["Degraded"]["message"]
+        del world.fake.objects["Service", "elsewhere", "theirs"]
+        await world.run(NAME_TAKEN_RETRY_MS * 6 // 5 + 1_000)
+        return world
+
+    assert ("StatefulSet", "ns", "c") in run(scene()).fake.objects
+
+
 def grown(refusal: str | None = None, *, broken: bool = False, rolled: bool = False) -> World:
     """A converged cluster whose spec has grown since; `refusal` is what the API server says to larger claims.
 
