@@ -152,14 +152,17 @@ def behind(survey: Survey, broker: int, entries_max: int) -> tuple[int, ...]:
     )
 
 
-def without_majority(survey: Survey, serving: frozenset[int], entries_max: int) -> tuple[int, ...]:
-    """Groups whose leader does not see a caught-up majority among `serving`, and would not if all were caught up of
-    whom it has not heard."""
+def without_majority(
+    survey: Survey, serving: frozenset[int], entries_max: int, answering: frozenset[int] = frozenset()
+) -> tuple[int, ...]:
+    """Groups whose leader does not see a caught-up majority among `serving`, and would not if all of these were caught
+    up of whom it has not heard. `answering`: brokers that answered in this pass, whose pods need not be Ready yet: a
+    new one votes seconds before the kubelet calls it Ready. They count where the leader knows them to be caught up."""
     return tuple(
         sorted(
             number
             for number, led in survey.led.items()
-            if not _survives(led, None, serving, entries_max, spared=led.unheard)
+            if not _survives(led, None, serving | answering, entries_max, spared=led.unheard & serving)
         )
     )
 

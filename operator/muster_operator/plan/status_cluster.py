@@ -196,7 +196,9 @@ def _quorum_now(world: ClusterWorld, settings: PlanSettings) -> Finding:
         return finding(type_, False, Reason.NOT_FORMED, "the coordinators have not formed their cluster yet")
     survey = quorum.survey(views)
     ready = frozenset(pod.ordinal for pod in statefulset.pods if pod.ready and not pod.terminating)
-    weak = quorum.without_majority(survey, ready, settings.caught_up_entries_max)
+    ending = {pod.ordinal for pod in statefulset.pods if pod.terminating}
+    answering = frozenset(view.broker_id for view in views) - ending
+    weak = quorum.without_majority(survey, ready, settings.caught_up_entries_max, answering)
     if weak:
         return finding(type_, False, Reason.QUORUM_LOST, f"no caught-up majority of {survey.naming(weak)}")
     if not survey.complete:
@@ -205,7 +207,7 @@ def _quorum_now(world: ClusterWorld, settings: PlanSettings) -> Finding:
             return finding(type_, False, Reason.QUORUM_LOST, message)
         groups = survey.headless or (quorum.CONTROLLER_GROUP,)
         return finding(type_, None, Reason.QUORUM_UNKNOWN, f"no leader is known of {survey.naming(groups)}")
-    unheard = quorum.unproven(survey, ready, settings.caught_up_entries_max)
+    unheard = quorum.unproven(survey, ready | answering, settings.caught_up_entries_max)
     if unheard:
         message = f"the leader of {survey.naming(unheard)} has not heard from a majority yet"
         return finding(type_, None, Reason.QUORUM_UNKNOWN, message)

@@ -200,6 +200,9 @@ def test_coordinators_that_tell_neither_folders_nor_bindings_are_counted_as_befo
         ({0: 0, 1: 5_000, 2: 0}, (0, 1, 2), "Unknown", "QuorumUnknown"),
         ({0: 1, 1: 5_000, 2: 1}, (0, 1, 2), "False", "QuorumLost"),
         ({0: 0, 1: 5_000, 2: 0}, (1,), "False", "QuorumLost"),
+        ({0: 5_000, 1: 5_000, 2: 0}, (1, 2), "True", "QuorumHealthy"),
+        ({0: 1, 1: 5_000, 2: 5_000}, (0, 1), "True", "QuorumHealthy"),
+        ({0: 5_000, 1: 5_000, 2: 5_000}, (), "True", "QuorumHealthy"),
     ],
 )
 def test_what_is_told_of_a_leader_by_whom_it_has_heard(
@@ -217,3 +220,26 @@ def test_what_is_told_of_a_leader_by_whom_it_has_heard(
     )
     found = condition(plan_cluster(world, SETTINGS).status, "QuorumAvailable")
     assert (found["status"], found["reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_ending", "reason"),
+    [(True, False, "QuorumHealthy"), (False, False, "QuorumLost"), (True, True, "QuorumLost")],
+)
+def test_a_voter_whose_pod_is_not_ready_yet_counts_when_it_answers_and_is_caught_up(
+    answers: bool, is_ending: bool, reason: str
+) -> None:
+    """Brokers 1 and 2 have just been made voters; the kubelet has not looked at their pods since."""
+    world = fresh().world()
+    assert isinstance(world.statefulset, StatefulSetView)
+    views = healthy()
+    pods = tuple(
+        dataclasses.replace(pod, ready=pod.ordinal == 0, terminating=is_ending and pod.ordinal != 0)
+        for pod in world.statefulset.pods
+    )
+    world = dataclasses.replace(
+        world,
+        statefulset=dataclasses.replace(world.statefulset, pods=pods),
+        replicas={view.pod: view for view in (views if answers else views[:1])},
+    )
+    assert condition(plan_cluster(world, SETTINGS).status, "QuorumAvailable")["reason"] == reason

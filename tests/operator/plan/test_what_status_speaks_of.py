@@ -67,10 +67,11 @@ def test_a_cluster_that_never_had_its_majorities_has_not_lost_them() -> None:
 
 
 def weak(world: ClusterWorld) -> ClusterWorld:
-    """Groups have leaders by now, but one pod alone is Ready: as seen while a real cluster forms."""
+    """Groups have leaders by now, but one pod alone is Ready, and no other one answers."""
     assert world.statefulset is not None
     pods = tuple(replace(one, ready=one.ordinal == 0) for one in world.statefulset.pods)
-    return replace(world, statefulset=replace(world.statefulset, pods=pods))
+    first = next(one.name for one in pods if one.ordinal == 0)
+    return replace(world, statefulset=replace(world.statefulset, pods=pods), replicas={first: world.replicas[first]})
 
 
 UNSEEN = dict(COORDINATOR_CLUSTER.unseen)
