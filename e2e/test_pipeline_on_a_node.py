@@ -30,7 +30,11 @@ BUCKET = "tables"
 GROUP = "of-the-lake"
 KEYS = {"AWS_ACCESS_KEY_ID": "muster-e2e", "AWS_SECRET_ACCESS_KEY": "never-in-a-log-77d0"}
 PORT = 7070
-ENDPOINT = {"AWS_ENDPOINT_URL": f"http://s3.{NAMESPACE}.svc:{PORT}", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+ENDPOINT = {
+    "AWS_ENDPOINT_URL": f"http://s3.{NAMESPACE}.svc:{PORT}",
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_REGION": "us-east-1",
+}
 MASTER_PORT = 7077
 ENDED_S = 200
 """A round that is under way is ended first."""
