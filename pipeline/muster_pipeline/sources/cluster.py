@@ -165,8 +165,8 @@ class Cluster:
         return None if told is None or not UUID(str(told)).int else str(told)
 
     def configs(self, topics: Sequence[str], name: str) -> dict[str, str | None]:
-        """What one config of these topics is; None where it is not told: it needs the right to describe configs. A
-        broker that has no such config says ""."""
+        """What one config of these topics is; None where it is not told: it needs the right to describe configs, and a
+        server that has this request. A broker that has no such config says ""."""
         found = dict[str, str | None]()
         resource = DescribeConfigsRequest.DescribeConfigsResource
         for first in range(0, len(topics), _ASKED_AT_ONCE_MAX):
@@ -178,7 +178,11 @@ class Cluster:
                 include_synonyms=False,
                 include_documentation=False,
             )
-            for told in self._ask(None, message, "configs of topics").results:
+            try:
+                answer = self._ask(None, message, "configs of topics")
+            except ClusterUnreachable:
+                break
+            for told in answer.results:
                 values = [one.value or "" for one in told.configs if one.name == name]
                 found[told.resource_name] = None if told.error_code else "".join(values)
         return {topic: found.get(topic) for topic in topics}

@@ -9,7 +9,7 @@ from kafka import errors
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.sources import cluster as clusters
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, Cluster
-from muster_pipeline.sources.errors import NoLog
+from muster_pipeline.sources.errors import ClusterUnreachable, NoLog
 from muster_pipeline.sources.log_end_offsets import sample
 from typing_extensions import override
 
@@ -31,6 +31,7 @@ class Told(Cluster):
         """Topics with config `topic.store`; a broker that has none does not know it."""
         self.hidden: set[str] = set()
         """Topics whose configs may not be described."""
+        self.hides_configs = False
 
     @override
     def _ask(self, node: int | None, request: Any, what: str, *, once: bool = False) -> Any:
@@ -38,6 +39,8 @@ class Told(Cluster):
         if what == "metadata":
             return SimpleNamespace(topics=self._metadata(request))
         if what == "configs of topics":
+            if self.hides_configs:
+                raise ClusterUnreachable("configs of topics from nowhere:1: UnsupportedVersionError")
             return SimpleNamespace(results=[self._configs(one) for one in request.resources])
         (timestamp,) = {one.timestamp for topic in request.topics for one in topic.partitions}
         topics = []
@@ -145,3 +148,11 @@ def test_where_a_topic_is_stored_is_asked_of_one_broker(monkeypatch: pytest.Monk
     assert {name for name, has_gaps in by_topic.items() if has_gaps} == {"t001", "t199"}
     assert {name for name, has_gaps in by_topic.items() if has_gaps is None} == {"t003"}
     assert found["error"].null_count == found.num_rows
+
+
+def test_a_server_without_that_request_is_sampled_all_the_same() -> None:
+    told = Told()
+    told.hides_configs = True
+    found = sampled(told)
+    assert found["has_gaps"].null_count == found["end_offset"].length() == 1_000
+    assert set(found["end_offset"].to_pylist()) == {1_000}
