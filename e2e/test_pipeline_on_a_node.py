@@ -22,6 +22,7 @@ from e2e.node.errors import Unavailable
 from e2e.node.session import Description
 from tests.machine_parts import give_up
 from tests.operator.api.generate import ROOT
+from tests.pipeline.store.lake_contract import published_bytes
 
 pytestmark = pytest.mark.timeout(1200)
 CHART = ROOT / "charts" / "muster-pipeline"
@@ -41,7 +42,7 @@ ENDED_S = 200
 EXECUTORS = 3
 SPARK_CLASS = 'exec "$(python3 -c "import os, pyspark; print(os.path.dirname(pyspark.__file__))")"/bin/spark-class '
 ENVIRONMENT = [{"name": name, "value": value} for name, value in ENDPOINT.items()]
-TMP = {
+SPARK_CONTAINER = {
     "env": [*ENVIRONMENT, {"name": "HOME", "value": "/tmp"}, {"name": "SPARK_LOCAL_DIRS", "value": "/tmp"},
             {"name": "HADOOP_USER_NAME", "value": "muster"},
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
@@ -237,26 +238,16 @@ def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, images: tup
     logs = {name: client.kubectl("logs", name) for name in ("driver", *workers)}
     assert [name for name in workers if "Asked to launch executor" not in logs[name]] == []
     assert [name for name, text in logs.items() if KEYS["AWS_SECRET_ACCESS_KEY"] in text] == []
-    assert content(f"s3a://{BUCKET}/executed") == content(tables)
+    sides = [published_bytes(store.published(one, "live")) for one in (f"s3a://{BUCKET}/executed", tables)]
+    assert sides[0] == sides[1] != {}
     client.kubectl("delete", "pod", "driver", "spark-master", *workers, "--wait=false")
-
-
-def content(tables: str) -> dict[Any, bytes]:
-    """Every published byte."""
-    found = store.published(tables, "live")
-    assert found.files
-    read = {}
-    for entry in found.files:
-        with found.place.files(entry.table).open_input_stream(entry.path) as file:
-            read[entry.table, entry.log_partition, entry.number] = file.read()
-    return read
 
 
 def spark_pod(name: str, image: str, script: str) -> dict[str, Any]:
     """A pod of its own, with a folder of its own, that runs this by the image's shell."""
     volumes = {"volumes": [{"name": "tmp", "emptyDir": {}}], "restartPolicy": "Never"}
     mounted = {"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}
-    container = {"name": "spark", "image": image, "command": ["sh", "-c", script], **TMP, **mounted}
+    container = {"name": "spark", "image": image, "command": ["sh", "-c", script], **SPARK_CONTAINER, **mounted}
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"containers": [container], "securityContext": {"fsGroup": 10001}, **volumes},

@@ -20,7 +20,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForL
 from kafka.protocol.metadata import MetadataRequest
 
 from muster_pipeline.decode.limits import BATCH_BYTES_MAX, MIB, WINDOW_BYTES
-from muster_pipeline.sources.errors import BadOption, ClusterUnreachable, NoLog
+from muster_pipeline.sources.errors import BadOption, ClusterUnreachable, NoLog, RequestUnsupported
 
 Untyped = Any
 """An object of kafka-python, which ships no types for its connection layer."""
@@ -165,27 +165,39 @@ class Cluster:
         return None if told is None or not UUID(str(told)).int else str(told)
 
     def configs(self, topics: Sequence[str], name: str) -> dict[str, str | None]:
-        """What one config of these topics is; None where it is not told: it needs the right to describe configs, and a
-        server that has this request. A broker that has no such config says ""."""
+        """What one config of these topics is; None where it will not be told: the topic is gone, the right to describe
+        configs is missing, or the server has no such request. A broker that has no such config says "". Raises
+        ClusterUnreachable where it may be told later."""
         found = dict[str, str | None]()
-        resource = DescribeConfigsRequest.DescribeConfigsResource
         for first in range(0, len(topics), _ASKED_AT_ONCE_MAX):
-            asked = topics[first : first + _ASKED_AT_ONCE_MAX]
-            message = DescribeConfigsRequest(
-                resources=[
-                    resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[name]) for topic in asked
-                ],
-                include_synonyms=False,
-                include_documentation=False,
-            )
-            try:
-                answer = self._ask(None, message, "configs of topics")
-            except ClusterUnreachable:
-                break
-            for told in answer.results:
-                values = [one.value or "" for one in told.configs if one.name == name]
-                found[told.resource_name] = None if told.error_code else "".join(values)
-        return {topic: found.get(topic) for topic in topics}
+            left = set(topics[first : first + _ASKED_AT_ONCE_MAX])
+            for _ in range(ATTEMPTS_MAX):
+                answer = self._configs_once(sorted(left), name)
+                found |= answer
+                left -= answer.keys()
+                if not left:
+                    break
+                self._pause()
+            else:
+                raise ClusterUnreachable(f"configs of {len(left)} topics from {self._bootstrap}, such as {min(left)}")
+        return found
+
+    def _configs_once(self, topics: Sequence[str], name: str) -> dict[str, str | None]:
+        """Of those about which the answer is final."""
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        asked = [resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[name]) for topic in topics]
+        message = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
+        try:
+            results = self._ask(None, message, "configs of topics").results
+        except RequestUnsupported:
+            return dict.fromkeys(topics)
+        return {
+            told.resource_name: None
+            if told.error_code
+            else "".join(one.value or "" for one in told.configs if one.name == name)
+            for told in results
+            if told.error_code in (_NONE, _UNKNOWN_TOPIC) or not errors.for_code(told.error_code).retriable
+        }
 
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, EpochEnd]:
         """What the leaders say of these epochs, by partition (KIP-320). Raises ClusterUnreachable unless all do."""
@@ -336,6 +348,8 @@ class Cluster:
             except errors.KafkaError as error:
                 last = f"{type(error).__name__}: {error}"
                 self.close()
+                if isinstance(error, errors.UnsupportedVersionError) and not once:
+                    raise RequestUnsupported(f"{what} from {self._bootstrap}: {last}") from error
                 if not error.retriable:
                     break
             if self._client is not None:

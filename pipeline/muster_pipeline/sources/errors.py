@@ -25,5 +25,9 @@ class ClusterUnreachable(SourceError):
     """The cluster did not answer in time, or answered with an error that may pass."""
 
 
+class RequestUnsupported(ClusterUnreachable):
+    """The server does not have this request."""
+
+
 class OffsetGone(SourceError):
     """The cluster has deleted offsets that were to be read, and the run is strict."""

@@ -9,7 +9,7 @@ from kafka import errors
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.sources import cluster as clusters
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, Cluster
-from muster_pipeline.sources.errors import ClusterUnreachable, NoLog
+from muster_pipeline.sources.errors import ClusterUnreachable, NoLog, RequestUnsupported
 from muster_pipeline.sources.log_end_offsets import sample
 from typing_extensions import override
 
@@ -31,6 +31,8 @@ class Told(Cluster):
         """Topics with config `topic.store`; a broker that has none does not know it."""
         self.hidden: set[str] = set()
         """Topics whose configs may not be described."""
+        self.busy = 0
+        """So many answers say of every topic to ask again."""
         self.hides_configs = False
 
     @override
@@ -40,8 +42,10 @@ class Told(Cluster):
             return SimpleNamespace(topics=self._metadata(request))
         if what == "configs of topics":
             if self.hides_configs:
-                raise ClusterUnreachable("configs of topics from nowhere:1: UnsupportedVersionError")
-            return SimpleNamespace(results=[self._configs(one) for one in request.resources])
+                raise RequestUnsupported("configs of topics from nowhere:1: UnsupportedVersionError")
+            results = [self._configs(one) for one in request.resources]
+            self.busy = max(0, self.busy - 1)
+            return SimpleNamespace(results=results)
         (timestamp,) = {one.timestamp for topic in request.topics for one in topic.partitions}
         topics = []
         for topic in request.topics:
@@ -70,6 +74,8 @@ class Told(Cluster):
         assert (asked.resource_type, asked.configuration_keys) == (2, ["topic.store"])
         name = asked.resource_name
         known = [SimpleNamespace(name="topic.store", value=self.stores[name])] if name in self.stores else []
+        if self.busy:
+            return SimpleNamespace(error_code=7, resource_name=name, configs=[])
         if name in self.hidden:
             return SimpleNamespace(error_code=29, resource_name=name, configs=[])
         return SimpleNamespace(error_code=0, resource_name=name, configs=known)
@@ -156,3 +162,29 @@ def test_a_server_without_that_request_is_sampled_all_the_same() -> None:
     found = sampled(told)
     assert found["has_gaps"].null_count == found["end_offset"].length() == 1_000
     assert set(found["end_offset"].to_pylist()) == {1_000}
+
+
+def test_a_broker_that_cannot_tell_now_is_asked_again() -> None:
+    """What is not known for a moment is not taken for what nobody tells: the difference would be a number again."""
+    told = Told()
+    told.stores, told.busy = {"t001": "redis"}, 2
+    assert {row["topic"] for row in sampled(told).to_pylist() if row["has_gaps"]} == {"t001"}
+    assert told.asked.count(("configs of topics", None)) == 3
+    told.busy = clusters.ATTEMPTS_MAX
+    with pytest.raises(ClusterUnreachable, match="configs of 200 topics from nowhere:1, such as t000"):
+        sampled(told)
+
+
+class Old(Cluster):
+    """Connected to a server without DescribeConfigs, as kafka-python says it."""
+
+    @override
+    def _connected(self) -> Any:
+        def refuse(*_: object, **__: object) -> None:
+            raise errors.IncompatibleBrokerVersion("DescribeConfigs")
+
+        return SimpleNamespace(least_loaded_node=lambda: 0, send_and_receive=refuse)
+
+
+def test_a_request_that_a_server_does_not_have_is_not_repeated() -> None:
+    assert Old("nowhere:1").configs(["t"], "topic.store") == {"t": None}

@@ -23,6 +23,7 @@ from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.store import exclusion, runs
 from muster_pipeline.store.optimize import optimize
 from muster_pipeline.store.place import place
+from muster_pipeline.store.reader import Snapshot
 from muster_pipeline.store.vacuum import vacuum
 from muster_pipeline.tables.errors import StoreBusy
 from muster_pipeline.transforms.settings import FoldSettings
@@ -46,7 +47,12 @@ def built(log: Path, root: str, settings: FoldSettings) -> None:
 def content(root: str, run: int | None = None) -> dict[Any, Any]:
     """Every published byte, and what the run was made of."""
     found = store.published(root, run=run)
-    told: dict[Any, Any] = {"settings": found.settings, "input": found.input, "tables": found.tables}
+    return {"settings": found.settings, "input": found.input, "tables": found.tables, **published_bytes(found)}
+
+
+def published_bytes(found: Snapshot) -> dict[Any, Any]:
+    """Of each file, by table, log partition and place."""
+    told = {}
     for entry in found.files:
         with found.place.files(entry.table).open_input_stream(entry.path) as file:
             told[entry.table, entry.log_partition, entry.number] = file.read()

@@ -1,5 +1,5 @@
-"""Tables in a real HDFS keep the contract of stores; and what is HDFS' own: a name node killed in a commit, what killed
-writers leave behind, a user without rights. Only in `make lake` (in the nightly)."""
+"""Tables in a real HDFS keep the contract of stores; and what is HDFS' own: a name node killed in a commit, commands, a
+user without rights. Only in `make lake` (in the nightly)."""
 
 from collections.abc import Iterator
 from pathlib import Path
