@@ -6,6 +6,7 @@ port has connections of our replicas only, counted on the sockets of this machin
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,6 +46,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400
 PATIENCE_S = 90.0
 PARTITIONS = 4
 BASE = 1_000_000
+AWAY_S = 4.0
+NAMES = ("librdkafka", "kafka-python", "aiokafka", "java")
+CLOSED = re.compile(r'^muster_events_total\{event="connection closed"\} (\S+)$', re.MULTILINE)
 
 
 class World(NamedTuple):
@@ -320,6 +324,38 @@ def test_groups_live_on_while_kafka_is_away_and_records_come_back_with_it(world:
     consumer.close()
     events = [world.cluster.metrics(replica) for replica in range(world.cluster.replicas)]
     assert all('muster_events_total{event="upstream not reached"}' in text for text in events)
+
+
+def test_clients_of_a_broker_that_is_away_come_seldom_and_their_requests_reach_it_when_it_is_back(world: World) -> None:
+    """Where a replica stands for a dead broker it must look as dead, though it accepts connections."""
+    topic, admin = world.create("seldom"), world.admin()
+    members = [Member(client, bootstrap=world.cluster.bootstrap, group=client, topics=[topic]) for client in NAMES]
+    try:
+        for one in members:
+            one.wait("all partitions", lambda m: len(m.assigned) == PARTITIONS, PATIENCE_S)
+        admin.list_topics(topic, PATIENCE_S)
+        world.kafka.kill()
+        try:
+            before, until_s = _closed_connections(world.cluster), time.monotonic() + AWAY_S
+            wait_until("they have tried", lambda: time.monotonic() > until_s, PATIENCE_S)
+            closed = _closed_connections(world.cluster) - before
+            grown = admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic]
+            until_s = time.monotonic() + 1
+            wait_until("the request is on its way", lambda: grown.done() or time.monotonic() > until_s, PATIENCE_S)
+            assert not grown.done(), grown.exception()
+        finally:
+            world.kafka.start()
+        grown.result(PATIENCE_S)
+    finally:
+        for one in members:
+            one.dispose()
+    # aiokafka and kafka-python try ten times a second at most, the others less.
+    assert closed < AWAY_S * 10 * len(members)
+
+
+def _closed_connections(cluster: MusterCluster) -> float:
+    texts = [cluster.metrics(replica) for replica in range(cluster.replicas)]
+    return sum(float(count) for text in texts for count in CLOSED.findall(text))
 
 
 def test_a_commit_for_what_kafka_does_not_have_is_refused(world: World) -> None:

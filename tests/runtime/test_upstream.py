@@ -263,11 +263,16 @@ def test_dialling_takes_the_broker_that_is_meant_or_any() -> None:
         await world.upstream.dial(2, Seen)
         await world.upstream.dial(1, Seen)
         assert made == [two.address, one.address]
+        assert [world.upstream.is_doubted(node) for node in (1, 2, 7)] == [False, False, True]
         with pytest.raises(ConnectionError, match="7 is not known"):
             await world.upstream.dial(7, Seen)
         await one.stop()
         with pytest.raises(OSError):
             await world.upstream.dial(1, Seen)
+        world.upstream.lost(2)
+        assert all(map(world.upstream.is_doubted, (1, 2, 7)))
+        await world.upstream.dial(2, Seen)
+        assert (world.upstream.is_doubted(1), world.upstream.is_doubted(2)) == (True, False)
         await world.upstream.dial(None, Seen)
         assert made[-1] == two.address
         await two.stop()

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from tests.upstream.rights.frames import Owner
 from tests.upstream.test_brokers import framed
 from tests.wire.frames import frames_of
 from tests.wire.kio_entities import decode_answer, encode_request
-from tests.wire.test_connection import Desk, heartbeat
+from tests.wire.test_connection import Desk, heartbeat, raw
 
 
 class Transport:
@@ -63,6 +63,7 @@ class Brokers:
         self.last: Remembered | None = None
         self.learnt: list[tuple[Broker, ...]] = []
         self.missed: list[int] = []
+        self.doubted: set[int] = set()
 
     async def dial(self, node: int | None, made: Callable[[], asyncio.Protocol]) -> None:
         self.dialled.append(node)
@@ -78,6 +79,12 @@ class Brokers:
     def missing(self, node: int) -> None:
         self.missed.append(node)
 
+    def lost(self, node: int) -> None:
+        self.doubted.add(node)
+
+    def is_doubted(self, node: int) -> bool:
+        return node in self.doubted
+
 
 class Ours:
     def address(self, node: int) -> tuple[str, int] | None:
@@ -90,9 +97,10 @@ class Ours:
 class World:
     """A client's connection with its passage."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, node: int | None = 1) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, node: int | None = 1, doubted: Iterable[int] = ()) -> None:
         self.loop = loop
         self.brokers = Brokers()
+        self.brokers.doubted.update(doubted)
         self.desk = Desk()
         self.client = self.desk.connection
         self.passage = UpstreamPassage(loop, self.brokers, node, Ours(), self.client)
@@ -315,6 +323,71 @@ def test_a_client_that_goes_while_it_is_dialled(world: World) -> None:
     late = Transport()
     world.half.connection_made(late)  # type: ignore[arg-type]
     assert late.aborted
+
+
+# -- a broker that was lost: its client must see a broker that is down, not one that answers and then hangs up
+
+
+@pytest.fixture
+def doubtful(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(limits, "REFUSED_AFTER_MS", 0)
+    made = World(world.loop, doubted={1})
+    yield made
+    made.client.close()
+
+
+def test_a_broker_that_was_lost_is_reached_before_its_client_is_answered_anything(doubtful: World) -> None:
+    doubtful.turns()
+    assert doubtful.brokers.dialled == [1]
+    doubtful.client.receive(raw(Api.API_VERSIONS, 0) + fetch(1))
+    assert (doubtful.desk.requests, doubtful.client.wants_bytes) == ([], False)
+    doubtful.connect()
+    doubtful.client.resume()
+    assert [context.api_key for context, _, _ in doubtful.desk.requests] == [Api.API_VERSIONS]
+    assert doubtful.transport.writes == [fetch(1)]
+    assert doubtful.brokers.dialled == [1]
+
+
+def test_a_lost_broker_that_is_still_away_ends_the_connection_unread(doubtful: World) -> None:
+    doubtful.client.receive(raw(Api.API_VERSIONS, 0))
+    doubtful.brokers.made.set_exception(ConnectionRefusedError("refused"))
+    doubtful.turns()
+    assert "cannot be reached" in doubtful.client.failure
+    assert doubtful.desk.requests == []
+
+
+def test_who_comes_again_at_once_is_not_refused_at_once(doubtful: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REFUSED_AFTER_MS", 3_600_000)
+    doubtful.brokers.made.set_exception(ConnectionRefusedError("refused"))
+    doubtful.turns(20)
+    assert doubtful.client.state is State.READY
+    doubtful.client.close()
+    doubtful.turns()
+    assert doubtful.client.state is State.CLOSED
+
+
+def test_a_client_that_goes_while_a_lost_broker_is_dialled(doubtful: World) -> None:
+    doubtful.turns()
+    doubtful.client.close()
+    doubtful.turns()
+    assert doubtful.brokers.made.cancelled()
+
+
+def test_a_broker_of_which_nothing_is_wrong_is_reached_when_it_is_needed(world: World) -> None:
+    world.client.receive(raw(Api.API_VERSIONS, 0))
+    world.turns()
+    assert (len(world.desk.requests), world.brokers.dialled) == (1, [])
+
+
+def test_only_a_broker_that_has_hung_up_by_itself_is_lost(world: World) -> None:
+    world.connect()
+    world.client.close()
+    world.half.connection_lost(None)
+    assert world.brokers.doubted == set()
+    other = World(world.loop)
+    other.connect()
+    other.half.connection_lost(ConnectionResetError("reset"))
+    assert other.brokers.doubted == {1}
 
 
 # -- at an address that stands for no broker

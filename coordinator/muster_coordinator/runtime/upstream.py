@@ -87,6 +87,8 @@ class Upstream:
         self._turn = self._look_turn = self._topic_turn = 0
         self._task: asyncio.Task[None] | None = None
         self._sooner = asyncio.Event()
+        self._proven: set[int] = set()
+        """Brokers that a client's connection has reached, until one is lost or does not reach them."""
         self._reached: bool | None = None
         self.receiving_bytes = 0
 
@@ -120,12 +122,17 @@ class Upstream:
                 self._turn += 1
                 await self._dial_one_of(self._in_turn(self._turn), made)
             return
-        known = addresses(self._brokers).get(node)
-        if known is None:
-            self._sooner.set()
-            raise ConnectionError(f"broker {node} is not known")
-        async with asyncio.timeout(limits.CONNECT_MS_MAX / 1_000):
-            await self._dial_one_of([known], made)
+        try:
+            known = addresses(self._brokers).get(node)
+            if known is None:
+                self._sooner.set()
+                raise ConnectionError(f"broker {node} is not known")
+            async with asyncio.timeout(limits.CONNECT_MS_MAX / 1_000):
+                await self._dial_one_of([known], made)
+        except (OSError, TimeoutError):
+            self._proven.discard(node)
+            raise
+        self._proven.add(node)
 
     async def _dial_one_of(self, choice: list[Address], made: Callable[[], asyncio.Protocol]) -> None:
         problem = OSError("none is known")
@@ -149,6 +156,14 @@ class Upstream:
     def missing(self, node: int) -> None:
         """See `upstream_passage.Brokers`."""
         self._notice("a broker of the upstream has no port here: upstream.node.ids lacks it", {"broker": node}, None)
+
+    def lost(self, node: int) -> None:
+        """See `upstream_passage.Brokers`."""
+        self._proven.discard(node)
+
+    def is_doubted(self, node: int) -> bool:
+        """See `upstream_passage.Brokers`."""
+        return node not in self._proven
 
     # -- looking
 

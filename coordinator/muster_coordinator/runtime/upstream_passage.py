@@ -2,15 +2,18 @@
 
 Problem: what is not for the coordinator must reach the broker in the order in which the client sent it, and the answers
 must come back so, with back-pressure both ways and without memory for more than one answer. Mechanism: the connection
-to the broker is made when the first request goes there. Requests are written as they are; answers come in their order,
-so each is the oldest exchange's. An answer is received into a buffer of its own size. While the broker takes no more,
-the client is not read; while the client takes no more, the broker is not. If either side ends, so does the other: the
-client sees what it would see of a broker, and does what it does then. At an address that stands for no broker, where a
-client's coordinator may be, the end of the broker is not the client's: brokers and topics are told as they were last
-(`upstream.remembered`), and only what nobody else can answer ends the connection. Where clients log in at the broker
-themselves (ADR 100), theirs is the connection's first exchange there; one whose connection there has ended is its
-group's still, and has to come again with the next request that is the broker's. What this does not do: open what is
-passed on (but for addresses: `upstream.brokers`; and where our ACLs are in front, `upstream.rights`), or try again.
+to the broker is made when the first request goes there. A broker of which it is not known that it is there is reached
+before its client is read at all: so the client sees a broker that is down. With an answer to its ApiVersions it would
+take it for one that is up, send its requests into a connection that ends, and come again at once. Requests are written
+as they are; answers come in their order, so each is the oldest exchange's. An answer is received into a buffer of its
+own size. While the broker takes no more, the client is not read; while the client takes no more, the broker is not. If
+either side ends, so does the other: the client sees what it would see of a broker, and does what it does then. At an
+address that stands for no broker, where a client's coordinator may be, the end of the broker is not the client's:
+brokers and topics are told as they were last (`upstream.remembered`), and only what nobody else can answer ends the
+connection. Where clients log in at the broker themselves (ADR 100), theirs is the connection's first exchange there;
+one whose connection there has ended is its group's still, and has to come again with the next request that is the
+broker's. What this does not do: open what is passed on (but for addresses: `upstream.brokers`; and where our ACLs are
+in front, `upstream.rights`), or try again.
 """
 
 import asyncio
@@ -93,6 +96,12 @@ class Brokers(Protocol):
     def missing(self, node: int) -> None:
         """A broker's id has no port here."""
 
+    def lost(self, node: int) -> None:
+        """A connection to this broker has ended by itself."""
+
+    def is_doubted(self, node: int) -> bool:
+        """Has no client's connection reached it yet, or none since it was lost or not reached?"""
+
 
 class _Asked(NamedTuple):
     """A request that wants an answer."""
@@ -147,12 +156,16 @@ class UpstreamPassage:
         self._login = PassedLogin()
         self._judged: Callable[[Judged], None] | None = None
         """Who is to hear what the broker says of the login that is under way."""
+        self._unproven = node is not None and brokers.is_doubted(node)
+        """The client is not read until the broker has been reached."""
+        if self._unproven:
+            self._dialling = loop.create_task(self._dial())
 
     # -- wire.passage.Passage
 
     @property
     def full(self) -> bool:
-        return self._write_paused or self._unsent_bytes > limits.UNSENT_BYTES_MAX
+        return self._unproven or self._write_paused or self._unsent_bytes > limits.UNSENT_BYTES_MAX
 
     def takes(self, api: int, version: int, request: Forwarded) -> bool:
         if not is_offered(api, version):
@@ -275,25 +288,32 @@ class UpstreamPassage:
         try:
             await self._brokers.dial(self._node, lambda: _Half(self))
         except (OSError, TimeoutError) as error:
+            if self._unproven:
+                await asyncio.sleep(limits.REFUSED_AFTER_MS / 1_000)
             self._dialling = None
             self._end(f"the upstream's broker cannot be reached: {str(error) or type(error).__name__}")
 
     def connected(self, half: "_Half", transport: asyncio.Transport) -> None:
         """The connection is there."""
         self._dialling = None
+        self._unproven = False
         if self._closed:
             transport.abort()
             return
         self._half, self._transport = half, transport
         unsent, self._unsent = self._unsent, []
         self._unsent_bytes = 0
-        transport.write(b"".join(unsent))
+        if unsent:
+            transport.write(b"".join(unsent))
         self._client.wake()
 
     def lost(self, half: "_Half", why: str) -> None:
         """The connection has ended."""
-        if half is self._half:
-            self._end(f"the upstream's broker {why}")
+        if half is not self._half:
+            return
+        if self._node is not None and not self._closed:
+            self._brokers.lost(self._node)
+        self._end(f"the upstream's broker {why}")
 
     def write_paused(self, half: "_Half", *, paused: bool) -> None:
         """Does the broker take no more?"""
