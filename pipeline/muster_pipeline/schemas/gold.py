@@ -86,9 +86,12 @@ COMMIT_RATE: Final = schema(
         required(
             "messages",
             pa.int64(),
-            historic("sum of the advances, messages; a first commit counts as 0", LOWER_BOUND),
+            historic(
+                "sum of the advances, messages; of offsets where partition_status has_gaps; a first commit counts as 0",
+                LOWER_BOUND,
+            ),
         ),
-        required("messages_rewound", pa.int64(), historic("sum of the steps back, messages", LOWER_BOUND)),
+        required("messages_rewound", pa.int64(), historic("sum of the steps back, as messages", LOWER_BOUND)),
         optional(
             "interval_max_ms",
             pa.int64(),
