@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from e2e.kind import configuration, node_image, node_root, parts
+from e2e.kind import bring_up, configuration, node_image, node_root, parts
 from e2e.kind.configuration import CONTROL_PLANE, NODES, Member
 from e2e.kind.make import Order
 from e2e.kind.node_image import NodeImage
 from e2e.node import inside
+from e2e.node.errors import Broken
 
 MEMBERS = [
     Member(name=name, address=f"10.79.0.{number}", pods=f"10.244.{number}.0/24") for number, name in enumerate(NODES, 2)
@@ -86,6 +87,30 @@ def test_members_are_known_when_all_have_a_range() -> None:
     assert configuration.members(complete) == MEMBERS
     assert configuration.members(complete[:2]) is None, "one has not joined"
     assert configuration.members([*complete[:2], node(MEMBERS[0])]) is None, "one has no range yet"
+
+
+@pytest.mark.parametrize(("failures", "made"), [(0, True), (1, True), (2, False)])
+def test_a_cluster_that_did_not_come_up_is_made_once_more(tmp_path: Path, failures: int, made: bool) -> None:
+    """kubeadm asks an API server that has just begun once as a node joins, and no second time."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "left").write_text("x" * failures)
+    kind = tmp_path / "kind"
+    kind.write_text(
+        f"""#!/bin/sh
+        echo "$1" >> {tmp_path}/asked
+        [ "$1" = delete ] && exit 0
+        [ -s {tmp_path}/left ] || exit 0
+        truncate -s -1 {tmp_path}/left; echo "context deadline exceeded"; exit 1
+        """
+    )
+    kind.chmod(0o755)
+    if made:
+        bring_up.make_cluster(kind, tmp_path)
+    else:
+        with pytest.raises(Broken, match="context deadline exceeded"):
+            bring_up.make_cluster(kind, tmp_path)
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["create", *["delete", "create"] * min(failures, 1)]
 
 
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:

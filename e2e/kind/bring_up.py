@@ -70,12 +70,7 @@ def _write_files(state: Path, order: Order) -> None:
 
 def _create(kind: Path, state: Path) -> None:
     """The cluster, with an administrator's kubeconfig that names the API server by its address."""
-    argv = [str(kind), "create", "cluster", f"--config={state / 'kind.json'}", "--retain",
-            f"--kubeconfig={state / 'kind.kubeconfig'}"]  # fmt: skip
-    with (state / "logs" / "kind.log").open("wb") as log:
-        done = subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, timeout=CREATE_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise Broken(f"kind ended with {done.returncode}; logs/kind.log:\n{daemon.tail(state / 'logs' / 'kind.log')}")
+    make_cluster(kind, state)
     told = subprocess.run(
         [str(kind), "get", "kubeconfig", "--internal", f"--name={CLUSTER}"],
         capture_output=True, text=True, timeout=machines.CALL_TIMEOUT_S, check=True,
@@ -83,6 +78,26 @@ def _create(kind: Path, state: Path) -> None:
     own = told.replace(f"https://{CONTROL_PLANE}:", f"https://{machines.address(CONTROL_PLANE)}:")
     (state / "admin.kubeconfig").write_text(own)
     (state / "admin.kubeconfig").chmod(0o600)
+
+
+def make_cluster(kind: Path, state: Path) -> None:
+    """`kind create cluster`, and once more if that fails: kubeadm gives an API server that has just begun 10 s for one
+    answer as a node joins, and asks no second time."""
+    name = f"--name={CLUSTER}"
+    create = [str(kind), "create", "cluster", f"--config={state / 'kind.json'}", "--retain",
+              f"--kubeconfig={state / 'kind.kubeconfig'}"]  # fmt: skip
+    with (state / "logs" / "kind.log").open("wb") as log:
+
+        def run(argv: list[str]) -> int:
+            found = subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, timeout=CREATE_TIMEOUT_S, check=False)
+            return found.returncode
+
+        code = run(create)
+        if code != 0:
+            run([str(kind), "delete", "cluster", name])
+            code = run(create)
+    if code != 0:
+        raise Broken(f"kind ended with {code}; logs/kind.log:\n{daemon.tail(state / 'logs' / 'kind.log')}")
 
 
 def _members(client: Client) -> list[Member]:
