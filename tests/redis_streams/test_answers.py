@@ -1,13 +1,15 @@
 """Answers of Redis in both shapes, and what is none of them."""
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from muster_coordinator.redis_streams.answers import first_entries, of_script, pairs
+from muster_coordinator.redis_streams.answers import ANSWERS, first_entries, of_script, pairs
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.sentinels import said_primary
+from muster_coordinator.redis_streams.server import SCRIPTS, Script
 from muster_coordinator.redis_streams.slots import SlotRange, ranges_of
 
 ODD = (
@@ -36,7 +38,8 @@ def test_whatever_is_answered_is_read_or_a_value_error(answer: Any) -> None:
             list(read(answer))
         except ValueError:
             continue
-    of_script(answer)
+    for script in SCRIPTS:
+        of_script(script.name, answer)
 
 
 def test_the_first_entries_of_streams() -> None:
@@ -55,7 +58,43 @@ def test_a_sentinel_and_a_node_by_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_one"), [([b"OK", b""], True), ([b"OK"], False), ({b"OK": 1}, False), (b"OK", False)]
+    ("script", "answer", "is_one"),
+    [
+        ("claim", [b"OK", b""], True),
+        ("claim", [b"OK"], False),
+        ("claim", {b"OK": 1}, False),
+        ("claim", b"OK", False),
+        ("claim", [b"CLUSTER", b"\xff"], True),
+        ("claim", [b"\xff", b""], False),
+        ("append", [b"OK", b"5-1"], True),
+        ("append", [b"OK", b"5"], False),
+        ("append", [b"OK", b"%d-1" % 2**64], False),
+        ("append", [b"SEQUENCE", b"7"], True),
+        ("append", [b"SEQUENCE", 7], False),
+        ("append", [b"LATER", b"7"], False),
+        ("behind", [b"OK", 3, b"", 3, b"", b""], True),
+        ("behind", [b"OK", 3, b"5-1", 9, b"1-1", b"7-1"], True),
+        ("behind", [b"OK", -1, b"", 3, b"", b""], False),
+        ("behind", [b"OK", 3, b"x", 3, b"", b""], False),
+        ("mirrored", [b"OK", b"0", [b"g:a", b"1 2 3"]], True),
+        ("mirrored", [b"OK", b"0", [b"g:a"]], False),
+        ("mirrored", [b"OK", b"0", [b"g:a", 1]], False),
+        ("read", [b"OK", b"0-0", b"", b"", []], True),
+        ("read", [b"OK", b"", b"", b"", []], False),
+        ("read", [b"OK", b"0-0", b"", b"", None], False),
+        ("read", [b"OK", b"0-0"], False),
+    ],
 )
-def test_what_a_script_returns(answer: Any, is_one: bool) -> None:
-    assert of_script(answer) is is_one
+def test_what_a_script_returns(script: str, answer: Any, is_one: bool) -> None:
+    assert of_script(script, answer) is is_one
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_each_word_that_a_script_says_is_known(script: Script) -> None:
+    """Read from its text; the shapes of what follows are held to a real Redis by `world_server`."""
+    code = re.sub(r"--.*", "", script.text)
+    words = {word.encode() for word in re.findall(r"return \{(?:\w+ and '[A-Z]+' or )?'([A-Z]+)',", code)}
+    words |= {word.encode() for word in re.findall(r"return (?:\{\w+|.*?) and \{?'([A-Z]+)'", code)}
+    words |= {word.encode() for word in re.findall(r"return .* or \{?'([A-Z]+)'", code)}
+    assert words
+    assert words <= set(ANSWERS[script.name]), "what a caller would be told is unknown"

@@ -1,12 +1,14 @@
 """Records as entries and back; entries of other programs."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from muster_coordinator.redis_streams.entries import StreamRecord, fields_of, record_of
-from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.entries import NO_ENTRIES, StreamRecord, fields_of, ids_of, record_of, records_of
+from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
+from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
 
 AT = EntryId(1_700_000_000_000, 3)
 DATA = st.none() | st.binary(max_size=8)
@@ -84,3 +86,58 @@ def test_a_declared_field_is_the_value_and_an_entry_without_it_comes_whole() -> 
     fields = [b"id", b"7", b"body", b"\x00\xff", b"body", b"second"]
     assert record_of(AT, fields, value_field=b"body").value == b"\x00\xff"
     assert record_of(AT, fields, value_field=b"other").value == record_of(AT, fields).value
+
+
+# -- a list of entries, as `read.lua` tells them
+
+OFFSETS = Offsets.of_bits(10)
+TIMES = st.sampled_from(
+    [b"0", b"5", b"-5", b"05", b"+5", b"5_0", b" 5", b"", b"soon", b"9" * 18, b"9" * 19, b"-" + b"9" * 18]
+)
+NAMES = st.sampled_from([b"t", b"k", b"v", b"null", b"h:a", b"n:a", b"x"])
+FIELDS = st.lists(st.tuples(NAMES, TIMES), max_size=4).map(lambda pairs: [part for pair in pairs for part in pair])
+ENTRIES = st.lists(st.tuples(st.builds(EntryId, st.integers(0, 3), st.integers(0, 1_023)), FIELDS), max_size=12)
+
+
+def told(entries: list[tuple[EntryId, list[bytes]]]) -> list[Any]:
+    return [part for entry, fields in entries for part in (entry.text.encode(), len(fields), *fields)]
+
+
+@given(ENTRIES, st.none() | st.just(b"x"))
+def test_many_entries_are_the_records_of_each(entries: list, value_field: bytes | None) -> None:
+    """Ids and times that some have in common, fields of ours and of others."""
+    found = list(records_of(told(entries), OFFSETS, "s", value_field))
+    assert found == [(OFFSETS.offset_of(at, "s"), record_of(at, fields, value_field)) for at, fields in entries]
+    assert [entry for _, entry in ids_of(told(entries))] == [entry for entry, _ in entries]
+
+
+def test_records_end_at_an_entry_that_has_no_offset() -> None:
+    entries = told([(EntryId(5, 3), [b"v", b"a"]), (EntryId(5, 1_024), [b"v", b"b"])])
+    records = records_of(entries, OFFSETS, "s")
+    assert next(records)[0] == 5 << 10 | 3
+    with pytest.raises(EntryBeyondOffsets, match=r"XDEL s 5-1024"):
+        next(records)
+    (cut,) = (at for at, entry in ids_of(entries) if not OFFSETS.has(entry))
+    assert len(list(records_of(entries[:cut], OFFSETS, "s"))) == 1
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [b"5-3"],
+        [b"5-3", 2, b"v"],
+        [b"5-3", -2],
+        [b"5-3", b"2", b"v", b"a"],
+        [b"5", 2, b"v", b"a"],
+        [b"-3", 2, b"v", b"a"],
+        [b"5-3", 2, b"v", b"a", b"-3", 2, b"v", b"a"],
+        [b"5-3", 2, b"v", b"a", b"5-+3", 2, b"v", b"a"],
+        [5, 2, b"v", b"a"],
+        [b"5-3", 3, b"k", b"a", b"v"],
+        [[b"5-3", [b"v", b"a"]]],
+        [None],
+    ],
+)
+def test_what_are_no_entries_is_told_and_ends(entries: list[Any]) -> None:
+    with pytest.raises(NO_ENTRIES):
+        list(records_of(entries, OFFSETS, "s"))

@@ -35,14 +35,6 @@ def test_after_an_id_at_the_end_of_time_there_is_no_offset() -> None:
         seen([b"OK", b"%d-1" % (2**64 - 1), b"", b"", []], OFFSETS, "s")
 
 
-def test_records_end_at_an_entry_that_has_no_offset() -> None:
-    entries = [[b"5-3", [b"v", b"a"]], [b"5-1024", [b"v", b"b"]]]
-    records = seen([b"OK", b"5-1024", b"", b"", entries], OFFSETS, "s").records(OFFSETS, "s")
-    assert next(records)[0] == 5 << 10 | 3
-    with pytest.raises(EntryBeyondOffsets, match=r"XDEL s 5-1024"):
-        next(records)
-
-
 @given(st.integers(0, OFFSET_MAX), st.integers(1, 20), st.integers(0, 2**20))
 def test_a_read_begins_where_no_entry_at_or_after_the_offset_is_left_out(offset: int, bits: int, near: int) -> None:
     """XRANGE's own rule: "(" leaves the id itself out. The entry of the offset, and any without one before it, is in;

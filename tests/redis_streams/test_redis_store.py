@@ -12,7 +12,7 @@ from muster_coordinator.records.batch import iter_records
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.server import EXPIRE, Script, Trouble
-from muster_coordinator.replica.partitions.redis_log import NOT_RETAINED
+from muster_coordinator.replica.partitions.redis_log import CANNOT_READ, NOT_RETAINED
 from muster_coordinator.topics.stores import REDIS, STORE_CONFIG, TopicStore
 from muster_coordinator.wire.versions import Api
 
@@ -130,6 +130,7 @@ def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
     if "served" in request.fixturenames:
         found = request.getfixturevalue("served")
         found.redis.fate = lambda _: None
+        found.redis.instead = lambda _, answer: answer
         found.redis.why_unfit = ""
         found.notices.clear()
 
@@ -142,6 +143,20 @@ class Fates:
 
     def __call__(self, script: Script) -> Trouble | None:
         return self._fates.pop(0) if script.name == self._name and self._fates else None
+
+
+@pytest.mark.parametrize("entries", [[b"x"], [5, 2, b"v", b"a"], [b"1-0", -2], [b"1-0", 2, b"v", 7], [[b"1-0", []]]])
+def test_entries_that_are_none_are_a_store_that_cannot_be_read(served: RedisServed, entries: list[Any]) -> None:
+    """As a proxy before Redis might tell them; what has their list's shape goes through to here."""
+    name = served.topic()
+    first = served.stored(name, one(b"a"))
+    served.redis.instead = lambda script, answer: [*answer[:4], entries] if script.name == "read" else answer
+    assert code(served.fetch(name, 0).error_code) == Code.KAFKA_STORAGE_ERROR
+    assert {what for what, _ in served.notices} == {CANNOT_READ}
+    assert served.list_offset(name, 1)[0] in (0, Code.KAFKA_STORAGE_ERROR)
+    served.redis.instead = lambda _, answer: answer
+    assert served.values(name) == [b"a"]
+    assert served.list_offset(name, -2)[1] <= first
 
 
 @pytest.mark.parametrize("lost", [Trouble.UNKNOWN, Trouble.AWAY])

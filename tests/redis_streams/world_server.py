@@ -6,6 +6,7 @@ What happens to a call can be chosen: it is not sent, or its answer is lost afte
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from muster_coordinator.redis_streams.answers import of_script
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import Answer, Failure, Script, Trouble
 
@@ -23,6 +24,8 @@ class WorldServer:
         self.server = server
         self.redis = server.connect()
         self.fate: Callable[[Script], Trouble | None] = lambda _: None
+        self.instead: Callable[[Script, Answer], Answer] = lambda _, answer: answer
+        """What is told instead of an answer."""
         self.why_unfit = ""
         self.calls: list[str] = []
 
@@ -42,6 +45,8 @@ class WorldServer:
         if fate is not Trouble.AWAY:
             try:
                 answer = self.redis.ask("EVAL", script.text, 2, *keys, *arguments)
+                assert of_script(script.name, answer), (script.name, answer)
+                answer = self.instead(script, answer)
             except RedisError as error:
                 answer = Failure(Trouble.REFUSED, str(error))
         if fate is Trouble.UNKNOWN:

@@ -114,7 +114,7 @@ async def _ask_all(
             arguments = behind_arguments(cluster, None, committed, place.offsets)
             await connection.send_command("EVAL", BEHIND.text, len(place.keys), *place.keys, *arguments)
             answer = await connection.read_response(disable_decoding=True)
-            if not of_script(answer):
+            if not of_script(BEHIND.name, answer):
                 raise OSError(f"no answer of a script of ours: {answer!r:.100}")
             found[partition] = records_behind(answer, committed, place.offsets)
             if answer[0] != b"OK":

@@ -59,7 +59,7 @@ def outcome(reply: Sequence[bytes], offsets: Offsets, stream: str) -> Appended |
     word, detail = reply
     if word in (b"OK", b"DUPLICATE"):
         return Appended(offsets.offset_of(EntryId.parse(detail), stream), word == b"DUPLICATE")
-    said = detail.decode()
+    said = detail.decode(errors="replace")
     if word == b"FENCED":
         return AppendRefused(Code.NOT_LEADER_OR_FOLLOWER, f"{stream} has an owner of epoch {said}")
     if word == b"STALE":

@@ -7,10 +7,10 @@ exist. Entries are read from behind the offset before the wanted one, so that an
 skipped. What this does not do: send anything (`server`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from muster_coordinator.redis_streams.entries import StreamRecord, record_of
+from muster_coordinator.redis_streams.entries import Told
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets, offset_at
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets
 
@@ -45,18 +45,7 @@ class Seen(NamedTuple):
     end: int
     """The offset after the last entry that ever was."""
     last: EntryId
-    entries: Sequence[tuple[EntryId, Sequence[bytes]]]
-
-    def records(
-        self, offsets: Offsets, stream: str, value_field: bytes | None = None
-    ) -> Iterator[tuple[int, StreamRecord]]:
-        """(offset, record) of each entry; EntryBeyondOffsets at one that has none. `value_field`: see `record_of`."""
-        bits, sequence_max, milliseconds_max = offsets.bits, offsets.sequence_max, offsets.milliseconds_max
-        for entry, fields in self.entries:
-            milliseconds, sequence = entry
-            if sequence > sequence_max or milliseconds > milliseconds_max:
-                offsets.offset_of(entry, stream)  # raises
-            yield milliseconds << bits | sequence, record_of(entry, fields, value_field)
+    entries: Told
 
 
 def read_arguments(incarnation: int, begin: bytes, entries_max: int, bytes_max: int) -> list[bytes]:
@@ -88,5 +77,4 @@ def seen(answer: Sequence[Any], offsets: Offsets, stream: str) -> Seen:
     if first_text:
         first = EntryId.parse(first_text)
         start = max(start, end if first == ZERO else offset_at(first, offsets))
-    found = [(EntryId.parse(entry), fields) for entry, fields in entries]
-    return Seen(start, max(end, start), last, found)
+    return Seen(start, max(end, start), last, entries)

@@ -156,16 +156,16 @@ class RedisServer:
             return Failure(Trouble.UNKNOWN, f"no answer of Redis: {error}")
         finally:
             await self._pool.release(connection)
-        return self._meaning(answers)
+        return self._meaning(script, answers)
 
-    def _meaning(self, answers: list[Any]) -> "Answer | Redirect":
+    def _meaning(self, script: Script, answers: list[Any]) -> "Answer | Redirect":
         answer = answers[0]
         if isinstance(answer, AskError):  # of which MovedError is one
             return Redirect(answer.slot_id, answer.node_addr, not isinstance(answer, MovedError))
         if isinstance(answer, Exception):
             away = isinstance(answer, _NOT_READY) or str(answer).startswith(_NOT_READY_WORDS)
             return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
-        if not of_script(answer):
+        if not of_script(script.name, answer):
             return Failure(Trouble.UNKNOWN, f"no answer of a script of ours: {answer!r:.100}")
         if len(answers) > 1:
             why = self._fitness.unproven(answers[1])

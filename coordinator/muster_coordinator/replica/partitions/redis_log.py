@@ -19,6 +19,7 @@ from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, outcome
 from muster_coordinator.redis_streams.batches import batches
+from muster_coordinator.redis_streams.entries import NO_ENTRIES, ids_of, records_of
 from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets, NotAppendable
 from muster_coordinator.redis_streams.owned import (
@@ -135,7 +136,7 @@ class RedisLog(LogView):
             code = Code.NOT_LEADER_OR_FOLLOWER
         elif answer[0] != b"OK":
             code = Code.KAFKA_STORAGE_ERROR
-            self._notice(NOT_OURS, {"stream": self._stream, "is": answer[0].decode(), "of": _text(answer[1])}, None)
+            self._notice(NOT_OURS, {"stream": self._stream, "is": _text(answer[0]), "of": _text(answer[1])}, None)
         claiming, self._claiming = self._claiming, []
         for done in claiming:
             done(code)
@@ -209,14 +210,18 @@ class RedisLog(LogView):
         records: list[bytes] = []
         whole = ReadResult(Code.NONE, b"", found.end, found.end, found.log_start)
         try:
-            for one in batches(found.records(self._offsets, self._stream, self._place.value_field), NO_EPOCH):
+            read = records_of(found.entries, self._offsets, self._stream, self._place.value_field)
+            for one in batches(read, NO_EPOCH):
                 records.append(one)
         except EntryBeyondOffsets as error:
-            at = next(i for i, (entry, _) in enumerate(found.entries) if not self._offsets.has(entry))
+            at = next(at for at, entry in ids_of(found.entries) if not self._offsets.has(entry))
             self._notice(CANNOT_READ, {"stream": self._stream, "why": str(error)}, None)
             if at == 0:
                 return ReadResult(Code.KAFKA_STORAGE_ERROR)
             return self._result(found._replace(entries=found.entries[:at]))
+        except NO_ENTRIES as error:
+            self._notice(CANNOT_READ, {"stream": self._stream, "why": f"no answer of a script of ours: {error}"}, None)
+            return ReadResult(Code.KAFKA_STORAGE_ERROR)
         data = b"".join(records)
         self.read_bytes += len(data)
         return whole._replace(records=data)
@@ -249,10 +254,10 @@ class RedisLog(LogView):
         """The time of an entry is that of its id: Redis' own, by which a look-up goes."""
         if not found.entries:
             return OffsetResult(Code.NONE)
-        entry, _ = found.entries[0]
         try:
+            _, entry = next(ids_of(found.entries))
             offset = self._offsets.offset_of(entry, self._stream)
-        except EntryBeyondOffsets as error:
+        except (EntryBeyondOffsets, *NO_ENTRIES) as error:
             self._notice(CANNOT_READ, {"stream": self._stream, "why": str(error)}, None)
             return OffsetResult(Code.KAFKA_STORAGE_ERROR)
         return OffsetResult(Code.NONE, max(offset, found.log_start), entry.milliseconds)
@@ -346,10 +351,16 @@ class RedisLog(LogView):
             elif answer[0] == b"UNCLAIMED":
                 done(None)
             else:
-                done(outcome(answer, self._offsets, self._stream))
+                done(self._outcome(answer))
 
         asked = arguments(term, self._offsets, batch, incarnation=self.group, number=number)
         self._server.run(APPEND, self._keys, asked, answered, durable=True)
+
+    def _outcome(self, answer: Sequence[bytes]) -> Outcome:
+        try:
+            return outcome(answer, self._offsets, self._stream)
+        except EntryBeyondOffsets as error:  # the script gives no such id
+            return Failure(Trouble.UNKNOWN, f"no answer of a script of ours: {error}")
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
