@@ -30,6 +30,8 @@ _THROTTLE_SINCE = {Api.METADATA: 3, Api.DESCRIBE_CLUSTER: 0, Api.FIND_COORDINATO
 _ENDPOINT_TYPE_SINCE = 1
 _FENCED_SINCE = 2
 _LIST_SINCE = 4
+_CLUSTER_ID_SINCE, _CONTROLLER_SINCE = 2, 1
+"""Of Metadata."""
 
 
 class Broker(NamedTuple):
@@ -85,6 +87,16 @@ def readdressed(api: int, version: int, frame: bytes, address: Address, ours: It
     out += memoryview(frame)[stop:]
     _SIZE.pack_into(out, 0, len(out) - SIZE_BYTES)
     return Told(out, tuple(brokers))
+
+
+def topics_at(version: int, frame: Frame) -> int:
+    """Where the list of topics begins in an answer of Metadata. Raises what `wire.codecs.BAD_BYTES` has, and
+    `WireError`."""
+    shape = form(flexible=is_flexible(Api.METADATA, version))
+    _, pos = _read(Api.METADATA, version, frame, _brokers_at(Api.METADATA, version, frame, shape), shape)
+    if version >= _CLUSTER_ID_SINCE:
+        _, pos = shape.nullable_text(frame, pos)
+    return pos + 4 if version >= _CONTROLLER_SINCE else pos
 
 
 def _brokers_at(api: int, version: int, frame: Frame, shape: Form) -> int:

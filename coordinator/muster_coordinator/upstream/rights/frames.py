@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.upstream.frames import read_answer
+from muster_coordinator.upstream.rights.cut import with_topics
 from muster_coordinator.upstream.rights.judge import is_judged, judge
 from muster_coordinator.upstream.rights.verdict import Asking, Heard, Message, Told, message_of
 from muster_coordinator.wire.codecs import BAD_BYTES
@@ -73,6 +74,9 @@ def judged(api: int, version: int, request: Forwarded, client: Asking) -> Goes |
         _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
         _VERSION.pack_into(out, _VERSION_AT, asked_in)
         sent = bytes(out)
+    keeps = verdict.keeps
+    if keeps is not None and asked_in == version:
+        return Goes(sent, asked_in, lambda frame: with_topics(version, frame, keeps), audited)
     return Goes(sent, asked_in, _reworded(api, asked_in, version, verdict.answer), audited)
 
 

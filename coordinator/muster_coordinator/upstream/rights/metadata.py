@@ -51,12 +51,15 @@ def judge_metadata(version: int, request: Value, rights: Rights) -> Verdict:
         "include_topic_authorized_operations": False,
     }
 
+    def keeps(name: str) -> bool:
+        return rights.sees(Operation.DESCRIBE, topic(name))
+
     def answer(given: Value) -> Message:
-        topics = [message_of(one) for one in given.topics if rights.sees(Operation.DESCRIBE, topic(one.name))]
+        topics = [message_of(one) for one in given.topics if keeps(one.name)]
         return {**message_of(given), "topics": [*topics, *denied]}
 
     asked_in = max(version, _LEAVE_TO_MAKE_SINCE)
-    return GoesOn(changed, answer if all_topics or denied else None, asked_in)
+    return GoesOn(changed, answer if all_topics or denied else None, asked_in, keeps if all_topics else None)
 
 
 def _may_make(rights: Rights, name: str) -> bool:

@@ -76,6 +76,8 @@ class GoesOn:
     """What the client is told instead of the upstream's answer; None: that, as it is."""
     version: int | None = None
     """In which it is asked; None: in the client's. Given only with a request."""
+    keeps: Callable[[str], bool] | None = None
+    """Which topics of an answer of Metadata the client is told, where `answer` does nothing else: a shorter way."""
 
 
 AS_IT_IS = GoesOn()
