@@ -15,8 +15,8 @@ RIGHTS_MUTANTS = (
     one(
         "everybody sees every topic",
         "upstream.rights.metadata",
-        "rights.sees(Operation.DESCRIBE, topic(one.name))]\n",
-        "True]\n",
+        "return rights.sees(Operation.DESCRIBE, topic(name))\n",
+        "return True\n",
         _VERDICTS + "test_a_question_for_all_topics_is_answered_with_ones_own",
     ),
     one(
