@@ -29,6 +29,11 @@ OFFSETS_BATCH_BYTES_MAX = GROUP_STORED_BYTES_MAX + MIB
 # Looking up a coordinator (decision 18).
 COORDINATOR_LOOKUP_WAIT_MS = 250
 
+# Connections.
+REFUSED_AFTER_MS = 250
+"""Before a connection is closed that was accepted and cannot be served yet. kafka-python comes again at once, 90 times
+a second, because for it a connection that is accepted was a success."""
+
 # Raft (raft rules 28, 33).
 HEARTBEAT_MS = 100
 LINK_REDIAL_GRACE_MS = 150

@@ -16,6 +16,7 @@ from muster_coordinator.controller.misfit import MisfitError
 from muster_coordinator.errors import Code
 from muster_coordinator.events import AUDITED, WOULD_BE_DENIED, Event
 from muster_coordinator.groups.requests import HeartbeatAnswer
+from muster_coordinator.limits import REFUSED_AFTER_MS
 from muster_coordinator.security import limits
 from muster_coordinator.security.acl import Acl
 from muster_coordinator.wire.connection_state import State
@@ -247,6 +248,12 @@ def test_before_the_acls_are_known_nobody_but_a_super_user_is_heard(surface: Sec
     for version in range(VERSIONS[api].min, VERSIONS[api].max + 1):
         stranger = client(surface, "User:a")
         stranger.send(api, version, **REQUESTS[api])
+        stranger.send(api, version, **REQUESTS[api])
+        assert stranger.receive() == []
+        assert stranger.connection.state is State.READY, "it would come again at once"
+        surface.formed = True
+        surface.fake_loop.run(REFUSED_AFTER_MS)
+        surface.formed = False
         assert stranger.receive() == []
         assert stranger.connection.state is State.FAILED
         assert "who may do what" in stranger.connection.failure
@@ -262,6 +269,7 @@ def test_before_the_acls_are_known_a_change_is_audited_all_the_same(surface: Sec
     made = KafkaClient(surface, dispatcher=Dispatcher(surface, api_settings(), guard, tell=told.append))
     made.connection.principal = "User:a"
     made.send(api, VERSIONS[api].max, **REQUESTS[api])
+    surface.fake_loop.run(REFUSED_AFTER_MS)
     audited = [event.fields for event in told if event.kind is AUDITED]
     (line,) = audited
     assert (line["principal"], line["action"], line["result"]) == ("User:a", Api(api).name, "connection closed")

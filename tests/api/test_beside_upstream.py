@@ -11,6 +11,7 @@ from muster_coordinator.api.upstream_addresses import UpstreamAddresses, Upstrea
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import UPSTREAM_LISTENER, Endpoint
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, OffsetCommit, OffsetCommitAnswer
+from muster_coordinator.limits import REFUSED_AFTER_MS
 from muster_coordinator.upstream.node_ids import parse_node_ids
 from muster_coordinator.upstream.remembered import Remembered
 from muster_coordinator.upstream.topic_counts import Counts, lacking
@@ -71,6 +72,9 @@ def test_only_what_the_upstream_speaks_is_offered(world: World) -> None:
 def test_before_it_was_reached_a_client_is_told_nothing_that_it_would_keep(world: World) -> None:
     world.upstream.rows = None
     world.client.send(Api.API_VERSIONS, 0)
+    assert world.client.receive() == []
+    assert not world.client.closed, "it comes again at once"
+    world.client.surface.fake_loop.run(REFUSED_AFTER_MS)
     assert world.client.receive() == []
     assert world.client.closed
     assert "no broker of the upstream" in world.client.connection.failure

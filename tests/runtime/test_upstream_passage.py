@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
+from muster_coordinator.runtime import upstream_passage
 from muster_coordinator.runtime.upstream_passage import UpstreamPassage, _Half
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.brokers import Broker
@@ -330,10 +331,11 @@ def test_a_client_that_goes_while_it_is_dialled(world: World) -> None:
 
 @pytest.fixture
 def doubtful(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(limits, "REFUSED_AFTER_MS", 0)
+    monkeypatch.setattr(upstream_passage, "REFUSED_AFTER_MS", 0)
     made = World(world.loop, doubted={1})
     yield made
     made.client.close()
+    made.turns()
 
 
 def test_a_broker_that_was_lost_is_reached_before_its_client_is_answered_anything(doubtful: World) -> None:
@@ -357,7 +359,7 @@ def test_a_lost_broker_that_is_still_away_ends_the_connection_unread(doubtful: W
 
 
 def test_who_comes_again_at_once_is_not_refused_at_once(doubtful: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "REFUSED_AFTER_MS", 3_600_000)
+    monkeypatch.setattr(upstream_passage, "REFUSED_AFTER_MS", 3_600_000)
     doubtful.brokers.made.set_exception(ConnectionRefusedError("refused"))
     doubtful.turns(20)
     assert doubtful.client.state is State.READY
@@ -584,9 +586,15 @@ def test_what_is_denied_goes_nowhere_and_is_answered_in_its_turn(world: World) -
     ]  # fmt: skip
 
 
-def test_while_nobody_knows_what_a_client_may_do_its_connection_ends(world: World) -> None:
+def test_while_nobody_knows_what_a_client_may_do_its_connection_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_passage, "REFUSED_AFTER_MS", 0)
     judging(world, None)
     world.client.receive(asks(1, "mine-one"))
+    assert (world.client.state, world.client.wants_bytes) == (State.READY, False), "it would come again at once"
+    world.client.receive(asks(2, "mine-one"))
+    world.turns()
     assert world.client.state is State.FAILED
     assert b"".join(world.transport.writes) == b""
 

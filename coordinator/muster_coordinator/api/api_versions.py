@@ -6,7 +6,7 @@ from muster_coordinator.api.features import told_features
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
-from muster_coordinator.wire.exchange import CLOSE, Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import ADVERTISED
 
@@ -30,7 +30,7 @@ class ApiVersions:
         rows = ADVERTISED if upstream is None else upstream.advertised()
         if rows is None:
             # A client takes an API that is not in the table for one that this server will never have.
-            reply.last(CLOSE, "no broker of the upstream has been reached yet")
+            self._services.refuse_later(reply, "no broker of the upstream has been reached yet")
             return
         surface = self._services.surface
         reply({"error_code": Code.NONE, "api_keys": rows, **told_features(surface.image(), surface.broker)})

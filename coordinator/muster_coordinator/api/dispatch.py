@@ -58,7 +58,7 @@ from muster_coordinator.ports import Rand
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.security.oauth import TokenJudge
 from muster_coordinator.upstream.view import UpstreamView
-from muster_coordinator.wire.exchange import CLOSE, Exchange
+from muster_coordinator.wire.exchange import Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.throttling import NOBODY_THROTTLED, Throttling
@@ -107,7 +107,7 @@ class Dispatcher:
             reply.on_answer(audited)
         authorizer = self.services.authorizer
         if authorizer is not None and context.api_key not in BEFORE_AUTHENTICATION and not authorizer.knows(context):
-            reply.last(CLOSE, "this replica does not know yet who may do what")
+            self.services.refuse_later(reply, "this replica does not know yet who may do what")
             return
         self._handlers[context.api_key](context, context.api_version, request, reply)
 

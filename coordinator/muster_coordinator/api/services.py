@@ -21,9 +21,11 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import Topic
 from muster_coordinator.controller.topic_configs import OF_REDIS, items
 from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.limits import REFUSED_AFTER_MS
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.topics.stores import EMBEDDED, KAFKA, NONE, REDIS, STORE_CONFIG, Capability, TopicStore
 from muster_coordinator.upstream.view import UpstreamView
+from muster_coordinator.wire.exchange import CLOSE, Exchange
 
 
 class TopicsMode(Enum):
@@ -117,6 +119,13 @@ class Services:
         """Every client may perform every operation, so a handler need not know the principal."""
         self.authorizer = authorize if isinstance(authorize, StandardAuthorizer) else None
         """Who decides by ACLs; None: nobody does."""
+
+    def refuse_later(self, reply: Exchange, why: str) -> None:
+        """Close the client's connection after a pause, since it would come again at once. What it sends meanwhile is
+        not read: a request must not be served behind one that is not."""
+        loop = self.surface.loop
+        reply.alone(2 * REFUSED_AFTER_MS)
+        loop.call_at(loop.monotonic_ms() + REFUSED_AFTER_MS, lambda: reply.last(CLOSE, why))
 
     def store_of(self, topic: Topic) -> TopicStore:
         """Where this topic is; what we write ourselves is always in our own segments."""

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, cast
 from typing_extensions import override
 
 from muster_coordinator.errors import WireError
-from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, REFUSED_AFTER_MS
 from muster_coordinator.security.outcome import Elsewhere, Judged
 from muster_coordinator.upstream import limits
 from muster_coordinator.upstream.apis import ACLS, FORWARDED, READDRESSED, USERS, is_offered
@@ -156,6 +156,8 @@ class UpstreamPassage:
         self._login = PassedLogin()
         self._judged: Callable[[Judged], None] | None = None
         """Who is to hear what the broker says of the login that is under way."""
+        self._refused: asyncio.TimerHandle | None = None
+        """Ends the client's connection."""
         self._unproven = node is not None and brokers.is_doubted(node)
         """The client is not read until the broker has been reached."""
         if self._unproven:
@@ -165,7 +167,8 @@ class UpstreamPassage:
 
     @property
     def full(self) -> bool:
-        return self._unproven or self._write_paused or self._unsent_bytes > limits.UNSENT_BYTES_MAX
+        waits = self._unproven or self._refused is not None
+        return waits or self._write_paused or self._unsent_bytes > limits.UNSENT_BYTES_MAX
 
     def takes(self, api: int, version: int, request: Forwarded) -> bool:
         if not is_offered(api, version):
@@ -183,7 +186,7 @@ class UpstreamPassage:
         if self._rights is not None:
             rights = self._rights(api, version)
             if rights is None:
-                self._client.end("nobody knows yet what it may do")
+                self._refuse_later("nobody knows yet what it may do")
                 return
             found = judged(api, version, request, rights)
             if isinstance(found, Stays):
@@ -201,6 +204,10 @@ class UpstreamPassage:
             exchange.passed_back(NO_ANSWER)
             return
         self._ask(asked)
+
+    def _refuse_later(self, why: str) -> None:
+        """See `limits.REFUSED_AFTER_MS`. Nothing is read meanwhile."""
+        self._refused = self._loop.call_later(REFUSED_AFTER_MS / 1_000, self._client.end, why)
 
     def _stays(self, found: Stays, exchange: Exchange) -> None:
         """The client has no right to any of it."""
@@ -275,8 +282,9 @@ class UpstreamPassage:
         self._unanswered(self._asked)
         self._asked.clear()
         self._unsent.clear()
-        if self._patience is not None:
-            self._patience.cancel()
+        for timer in (self._patience, self._refused):
+            if timer is not None:
+                timer.cancel()
         if self._transport is not None:
             self._transport.abort()
         elif self._dialling is not None:
@@ -288,10 +296,12 @@ class UpstreamPassage:
         try:
             await self._brokers.dial(self._node, lambda: _Half(self))
         except (OSError, TimeoutError) as error:
-            if self._unproven:
-                await asyncio.sleep(limits.REFUSED_AFTER_MS / 1_000)
             self._dialling = None
-            self._end(f"the upstream's broker cannot be reached: {str(error) or type(error).__name__}")
+            why = f"the upstream's broker cannot be reached: {str(error) or type(error).__name__}"
+            if self._unproven:
+                self._refuse_later(why)
+            else:
+                self._end(why)
 
     def connected(self, half: "_Half", transport: asyncio.Transport) -> None:
         """The connection is there."""

@@ -18,9 +18,6 @@ CONNECT_MS_MAX = 10_000
 """For a connection to a broker of the upstream."""
 CONNECT_ANY_MS_MAX = 2_000
 """For a connection to any of them, tried one after the other."""
-REFUSED_AFTER_MS = 250
-"""Before a client's connection ends whose broker was lost and is still away. kafka-python comes again at once, 90 times
-a second, because for it a connection that is accepted was a success."""
 ANSWER_ANY_MS_MAX = 5_000
 """An answer of any of them; then what was asked is told by what they said last (`upstream.remembered`)."""
 LOOK_MS = 5_000

@@ -173,6 +173,10 @@ class Exchange:
         """The client's next frames are bare messages, until it is authenticated (SaslHandshake v0)."""
         self._connection.tokens = True
 
+    def alone(self, for_ms: int) -> None:
+        """Read nothing else of the client for this time."""
+        self._connection.mute(for_ms)
+
     def last(self, answer: Value, why: str) -> None:
         """Answer, and close the connection then. A bare message has no answer that refuses."""
         self.ends = why
