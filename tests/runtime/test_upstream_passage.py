@@ -117,6 +117,11 @@ class World:
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
 
+    def end(self) -> None:
+        self.client.close()
+        self.brokers.made.cancel()
+        self.turns()
+
     def answers(self) -> list[bytes]:
         return list(frames_of(self.client.take()))
 
@@ -128,8 +133,7 @@ def world() -> Iterator[World]:
     try:
         made = World(loop)
         yield made
-        made.client.close()
-        made.turns()
+        made.end()
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -180,8 +184,7 @@ def test_answers_are_whole_however_they_arrive(sizes: list[int], cuts: list[int]
         world.half.data_received(stream[pos:])
         assert b"".join(world.answers()) == stream
         assert world.brokers.receiving_bytes == 0
-        world.client.close()
-        world.turns()
+        world.end()
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -334,8 +337,7 @@ def doubtful(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(upstream_passage, "REFUSED_AFTER_MS", 0)
     made = World(world.loop, doubted={1})
     yield made
-    made.client.close()
-    made.turns()
+    made.end()
 
 
 def test_a_broker_that_was_lost_is_reached_before_its_client_is_answered_anything(doubtful: World) -> None:
@@ -421,8 +423,7 @@ def anywhere() -> Iterator[World]:
         made = World(loop, None)
         made.brokers.last = Remembered(Said(12, framed(Api.METADATA, 12, TOPICS)), (Broker(1, "theirs", 1, "r"),))
         yield made
-        made.client.close()
-        made.turns()
+        made.end()
     finally:
         asyncio.set_event_loop(None)
         loop.close()
