@@ -21,12 +21,15 @@ from e2e.node import paths
 from e2e.node.client import Client, Refused
 from e2e.node.errors import Unavailable
 from e2e.node.session import Description
+from e2e.test_users_and_topics import ready, resource
 from e2e.theirs import Theirs
 from e2e.watching import PodWatch, watching
 
 pytestmark = [pytest.mark.first, pytest.mark.timeout(1_200)]
 
 EARLIER = "7d8ab59"
+BEFORE = "3f79dd0"
+"""The release before this one: 0.2.0."""
 CHART = paths.ROOT / "charts" / "muster"
 RELEASE, OPERATORS = "earlier", "earlier-release"
 DEPLOYMENT = f"deployment/{RELEASE}-muster-operator"
@@ -56,8 +59,8 @@ class Installed:
         """This chart and these images, as a user does it."""
         self._helm("upgrade", str(CHART), self.node.muster_image)
 
-    def install(self) -> "Installed":
-        self._helm("install", str(self.earlier.chart), self.earlier.image, "--create-namespace")
+    def install(self, *words: str) -> "Installed":
+        self._helm("install", str(self.earlier.chart), self.earlier.image, "--create-namespace", *words)
         return self
 
     def _helm(self, verb: str, chart: str, image: str, *words: str) -> None:
@@ -73,12 +76,15 @@ class Installed:
 
 
 @pytest.fixture
-def installed(bare: Client, node: Description) -> Installed:
+def installed(request: pytest.FixtureRequest, bare: Client, node: Description) -> Installed:
+    """Of the release that the test names, else of `EARLIER`, which served every namespace without being told to."""
+    commit = getattr(request, "param", EARLIER)
     try:
-        earlier = releases.at(EARLIER, node)
+        earlier = releases.at(commit, node)
     except Unavailable as reason:
         missing("releases", str(reason))
-    return Installed(client=bare.within(OPERATORS), node=node, earlier=earlier).install()
+    words = () if commit == EARLIER else ("--set=clusterWide=true",)
+    return Installed(client=bare.within(OPERATORS), node=node, earlier=earlier).install(*words)
 
 
 def runs(cluster: Cluster, image: str) -> bool:
@@ -148,6 +154,59 @@ def test_an_earlier_release_is_upgraded_and_rolled_back(
     assert installed.serves_everything()
     namespace.kubectl("scale", "cg/kept", "--replicas=3")
     kept.stable(3)
+
+
+LISTENERS = [
+    {"name": "plain", "type": "internal", "port": 9092},
+    {"name": "secure", "type": "internal", "port": 9094, "tls": {}, "authentication": {"type": "scram-sha-512"}},
+]
+
+
+OF_MAIN: dict[str, Any] = {"clusterRef": {"name": "main"}}
+
+
+@pytest.mark.parametrize("installed", [BEFORE], indirect=True)
+def test_the_release_before_is_upgraded_and_rolled_back(
+    installed: Installed, namespace: Client, node: Description
+) -> None:
+    """With what it has and the one before it had not: TLS, users and topics. 0 generation changes, no password and no
+    authority anew, and each of the two operators goes on with what the other one has left."""
+    earlier, now = installed.earlier.image, node.muster_image
+    cluster = Cluster.create(namespace, offsetsPartitions=FEW, listeners=LISTENERS).ready()
+    namespace.apply(resource("Topic", "orders", **OF_MAIN, partitions=2), resource("User", "billing", **OF_MAIN))
+    kinds = (("Topic", "orders"), ("User", "billing"))
+    for kind, name in kinds:
+        until(f"{kind} {name}", lambda kind=kind, name=name: ready(namespace, kind, name), 120)
+    kept = Group(cluster=cluster, image=node.demo_image, name="kept", session_s=45).create(2)
+    generation, pods = kept.stable(2, 120), uids(kept)
+
+    def secrets() -> list[dict[str, str]]:
+        return [namespace.read("secret", name)["data"] for name in ("billing", "main-cluster-ca-cert")]
+
+    secret = secrets()
+    for way, image in (("upgrade", now), ("rollback", earlier)):
+        with committing(cluster, f"load-{way}") as load:
+            if way == "upgrade":
+                installed.upgrade()
+            else:
+                installed.client.helm("rollback", RELEASE, "1", "--wait", "--timeout=120s", timeout_s=140)
+            until(f"every coordinator after the {way}", lambda image=image: runs(cluster, image), ROLLED_S)
+            cluster.ready()
+            load.check()
+        assert kept.stable(2) == generation, way
+        assert uids(kept) == pods, "consumers are not touched"
+        assert secrets() == secret, way
+        wanted = 3 if way == "upgrade" else 4
+        namespace.kubectl(
+            "patch", "topics.muster.dev", "orders", "--type=merge", f'--patch={{"spec":{{"partitions":{wanted}}}}}'
+        )
+        for kind, name in kinds:
+            until(f"{kind} {name}, {way}", lambda kind=kind, name=name: ready(namespace, kind, name), 120)
+        assert installed.serves_everything()
+    namespace.kubectl("scale", "cg/kept", "--replicas=3")
+    kept.stable(3)
+    # The operator's finalizers: without it they would hold the definitions, which the next test wants gone.
+    namespace.kubectl("delete", "topics.muster.dev,users.muster.dev", "--all")
 
 
 def breaks_a_new_rule(cluster: Cluster) -> dict[str, Any]:
