@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling beside valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling beside beside-earlier valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -33,6 +33,7 @@ help:
 	@echo "make seven      four brokers join three with 150 partitions, and leave again, under real clients"
 	@echo "make rolling    a release and the one before beside each other for a minute under clients, and back"
 	@echo "make beside     ten minutes of kills beside a real Kafka whose groups are ours"
+	@echo "make beside-earlier  groups beside Kafka 3.9: clients, their own logins, ACLs in front, groups copied there and back"
 	@echo "make valkey     the tests of topics in Redis on a Valkey 8.0"
 	@echo "make quotas     a Java producer and a Java consumer are held within 10 % of their rates at each level of quotas"
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
@@ -154,6 +155,11 @@ logins: setup
 # Ten minutes of kills beside three brokers of a real Kafka, whose groups are ours; `make test` has a short form.
 beside: setup
 	MUSTER_BESIDE=whole $(PYTEST) tests/faults/test_beside_kafka.py -s
+
+# Groups beside the last release of Kafka before 4, with its own Java client and tools.
+beside-earlier: setup
+	MUSTER_KAFKA_VERSION=3.9.2 $(PYTEST) tests/integration/test_beside_kafka.py tests/integration/test_group_migrate.py \
+	  tests/integration/test_logins_beside_kafka.py tests/integration/test_acls_before_kafka.py
 
 # The tests of topics in Redis on a Valkey 8.0, which has WAITAOF.
 valkey: setup
