@@ -26,7 +26,7 @@ from tests.machine_parts import give_up
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 KAFKA_VERSION = os.environ.get("MUSTER_KAFKA_VERSION", "4.3.0")
-"""Of broker, tools and the Java client; another one is for what must hold beside older Kafkas (`make beside-earlier`)."""
+"""Of broker, tools and the Java client. Another one is for what must hold beside older Kafkas."""
 KAFKA_CLIENTS = f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
 KAFKA_SERVER = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 KAFKA_TOOLS = f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
