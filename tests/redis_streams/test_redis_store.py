@@ -159,6 +159,16 @@ def test_entries_that_are_none_are_a_store_that_cannot_be_read(served: RedisServ
     assert served.list_offset(name, -2)[1] <= first
 
 
+def test_an_append_that_is_confirmed_with_an_id_that_has_no_offset_is_asked_for_again(served: RedisServed) -> None:
+    """As a proxy before Redis might tell it: what was done is unknown, and the second answer says it."""
+    name = served.topic()
+    wrong = iter([[b"OK", b"1-5000"]])
+    served.redis.instead = lambda script, answer: next(wrong, answer) if script.name == "append" else answer
+    offset = served.stored(name, one(b"a"))
+    assert served.redis.calls.count("append") >= 2
+    assert [(record.offset, record.value) for record in served.read(name, 0)] == [(offset, b"a")]
+
+
 @pytest.mark.parametrize("lost", [Trouble.UNKNOWN, Trouble.AWAY])
 @pytest.mark.parametrize("producer", [-1, 900])
 def test_a_batch_whose_answer_is_lost_is_there_once(served: RedisServed, lost: Trouble, producer: int) -> None:

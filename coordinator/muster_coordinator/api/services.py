@@ -124,7 +124,7 @@ class Services:
         """Close the client's connection after a pause, since it would come again at once. What it sends meanwhile is
         not read: a request must not be served behind one that is not."""
         loop = self.surface.loop
-        reply.alone(2 * REFUSED_AFTER_MS)
+        reply.pause_reading(2 * REFUSED_AFTER_MS)
         loop.call_at(loop.monotonic_ms() + REFUSED_AFTER_MS, lambda: reply.last(CLOSE, why))
 
     def store_of(self, topic: Topic) -> TopicStore:

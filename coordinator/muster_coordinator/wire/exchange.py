@@ -173,8 +173,8 @@ class Exchange:
         """The client's next frames are bare messages, until it is authenticated (SaslHandshake v0)."""
         self._connection.tokens = True
 
-    def alone(self, for_ms: int) -> None:
-        """Read nothing else of the client for this time."""
+    def pause_reading(self, for_ms: int) -> None:
+        """Read nothing more of the client for this time."""
         self._connection.mute(for_ms)
 
     def last(self, answer: Value, why: str) -> None:
