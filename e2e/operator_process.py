@@ -20,6 +20,8 @@ from e2e.node.client import Client
 DEFINITIONS = ("coordinatorclusters", "consumergroups", "topics", "users")
 CRDS = Path(__file__).parents[1] / "crds"
 STOP_TIMEOUT_S = 30.0
+MEMORY_MIB_MAX = 150.0
+"""Target for the operator's resident memory with a thousand ConsumerGroups, at rest and busy."""
 UNREACHABLE = "127.0.0.1:1"
 
 
@@ -50,9 +52,9 @@ class OperatorProcess:
         every = self.metric(rf'muster_operator_kube_requests_total\{{.*verb="({verbs})"')
         return every - self.metric(rf'muster_operator_kube_requests_total\{{.*kind="Lease",verb="({verbs})"')
 
-    def resident_bytes(self) -> int:
+    def resident_mib(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
-        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def cpu_s(self) -> float:
         """Processor time so far: unlike wall time it says something on a busy machine too."""
@@ -71,12 +73,12 @@ def cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def operator_process(client: Client, log: Path, *flags: str) -> Iterator[OperatorProcess]:
-    """A running operator; ended by SIGTERM, which it must obey."""
+def operator_process(client: Client, log: Path, *flags: str, python: str = sys.executable) -> Iterator[OperatorProcess]:
+    """A running operator; ended by SIGTERM, which it must obey. `python`: the interpreter that has it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    argv = [sys.executable, "-m", "muster_operator.cli", "--image=muster:test", f"--kubeconfig={client.kubeconfig}",
+    argv = [python, "-m", "muster_operator.cli", "--image=muster:test", f"--kubeconfig={client.kubeconfig}",
             "--probe-host=127.0.0.1", f"--probe-port={port}", *flags]  # fmt: skip
     with log.open("wb") as stream:
         process = subprocess.Popen(argv, stdout=stream, stderr=subprocess.STDOUT)
