@@ -104,3 +104,16 @@ def test_owners_where_the_server_assigns_are_the_last_record_of_a_member_that_is
     assert owned(members, taken) == {0: "b", 1: "a"}
     gone = [*members, membership("g", 7, "a", "left", client_host=None, client_id=None, **kind)]
     assert owned(gone, taken) == {0: "b"}
+
+
+def test_a_group_that_became_one_of_kip_848_has_the_owners_of_its_later_records() -> None:
+    kind = {"group_kind": "consumer"}
+    members = [membership("g", 1, "a"), membership("g", 1, "b"), membership("g", 4, "a", "joined", **kind)]
+    assigned = [assignment("g", 1, "a", 0), assignment("g", 1, "b", 1)]
+    steps = [(1, "completed"), (3, "deleted")]
+    assert owned(members, assigned, steps) == {}, "the classic group is gone"
+    later = [*assigned, assignment("g", 5, "a", 0, kind="current", **kind)]
+    assert owned(members, later, steps) == {0: "a"}
+    back = [*members, membership("g", 7, "a", "left", **kind), membership("g", 8, "a")]
+    again = [*later, assignment("g", 8, "a", 0), assignment("g", 8, "a", 1)]
+    assert owned(back, again, [*steps, (8, "completed")]) == {0: "a", 1: "a"}, "and back to a classic one"
