@@ -88,6 +88,7 @@ def add_commands(group: typer.Typer) -> None:
         sql,
         weekly,
         dashboard,
+        export,
         fleet,
     ):
         group.command(command.__name__)(command)
@@ -372,12 +373,36 @@ def weekly(
         summing_up.weekly(_snapshot(tables, cluster, run), at, as_json=as_json)
 
 
-def dashboard() -> None:
+def dashboard(
+    by_sql: Annotated[
+        bool, typer.Option("--sql", help="One over the tables, for the file that `export` writes.")
+    ] = False,
+) -> None:
     """Print a Grafana dashboard over the metrics of `report --prometheus`, to be imported as it is."""
     with failures_told():
-        from muster_pipeline.report import dashboard as board
+        from muster_pipeline.report import dashboard as metrics
+        from muster_pipeline.report import table_dashboard
 
-        sys.stdout.write(board.text())
+        sys.stdout.write(table_dashboard.text() if by_sql else metrics.text())
+
+
+def export(
+    tables: Tables,
+    duckdb: Annotated[Path, typer.Option("--duckdb", help="DuckDB file to write, replaced as a whole.")],
+    cluster: Annotated[
+        list[str] | None, typer.Option("--cluster", help="May be repeated; else every cluster in the folder.")
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="A table more than the SQL dashboard asks; may be repeated."),
+    ] = None,
+    run: Number = None,
+) -> None:
+    """Copy tables of one run a cluster into a DuckDB file, for Grafana's DuckDB data source."""
+    with failures_told():
+        from muster_pipeline.cli import exporting
+
+        exporting.export(_place(tables), duckdb, cluster or (), table or (), run)
 
 
 def fleet(

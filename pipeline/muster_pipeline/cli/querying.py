@@ -37,11 +37,12 @@ BATCH_ROWS: Final = 10_000
 STATEMENT_CHARACTERS_MAX: Final = 1 << 20
 TABLE_CHARACTERS: Final = 200
 """Width where there is no terminal."""
-_CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
+CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "temp_directory": "",
 }
+"""Of DuckDB: nothing is fetched, nothing spills."""
 
 
 def ask(tables: reader.Snapshot, statement: str, form: Form) -> None:
@@ -54,7 +55,7 @@ def ask(tables: reader.Snapshot, statement: str, form: Form) -> None:
     if len(text) > STATEMENT_CHARACTERS_MAX:
         raise BadInput(f"a statement of more than {STATEMENT_CHARACTERS_MAX:,} characters")
     names = sorted(tables.tables)
-    connection = duckdb.connect(config=_CONFIGURATION)
+    connection = duckdb.connect(config=CONFIGURATION)
     try:
         _register(connection, tables)
         _refuse_others(connection, text)

@@ -4,34 +4,19 @@ One page: how old the numbers are, what is in trouble, who is behind and how lon
 It asks for our own names only, so that it works whichever names are told beside them.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final
 
+from muster_pipeline.report import grafana
+from muster_pipeline.report.grafana import Panel
+
 UID: Final = "muster-pipeline"
-_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+SOURCE: Final = "prometheus"
 _WHERE: Final = 'cluster_name=~"$cluster"'
 _GROUPS: Final = f'{_WHERE}, group=~"$group"'
-_WIDTH: Final = 24
 OLD_AFTER_S: Final = 600
 """Numbers of that age are no numbers of now."""
 _TROUBLE: Final = "STOP|STALL|REWIND|TRUNCATED|WARN|EXPIRING"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One panel; `queries`: (expression, legend)."""
-
-    kind: str
-    title: str
-    text: str
-    queries: Sequence[tuple[str, str]]
-    unit: str = "short"
-    width: int = 12
-    height: int = 8
-    steps: Sequence[tuple[float | None, str]] = ()
-    """(from that value on, colour)."""
 
 
 _BAD: Final = ((None, "green"), (1, "red"))
@@ -165,63 +150,27 @@ PANELS: Final = (
 
 def text() -> str:
     """As Grafana imports it."""
-    return json.dumps(board(), indent=1) + "\n"
+    return grafana.text(board())
 
 
 def board() -> dict[str, Any]:
     """The dashboard as plain JSON values."""
-    return {
-        "title": "Muster pipeline",
-        "uid": UID,
-        "tags": ["muster", "kafka"],
-        "schemaVersion": 39,
-        "version": 1,
-        "refresh": "30s",
-        "time": {"from": "now-6h", "to": "now"},
-        "templating": {
-            "list": [
-                {"name": "datasource", "type": "datasource", "query": "prometheus"},
-                _variable("cluster", "label_values(muster_pipeline_groups, cluster_name)"),
-                _variable("group", f"label_values(muster_pipeline_group_partitions_lag_unknown{{{_WHERE}}}, group)"),
-            ]
-        },
-        "panels": list(_placed()),
-    }
+    groups = f"label_values(muster_pipeline_group_partitions_lag_unknown{{{_WHERE}}}, group)"
+    return grafana.board(
+        title="Muster pipeline",
+        uid=UID,
+        source=SOURCE,
+        refresh="30s",
+        variables=(
+            grafana.variable("cluster", "label_values(muster_pipeline_groups, cluster_name)", SOURCE, ".*"),
+            grafana.variable("group", groups, SOURCE, ".*"),
+        ),
+        panels=_panels(),
+    )
 
 
-def _variable(name: str, query: str) -> dict[str, Any]:
-    return {
-        "name": name, "type": "query", "datasource": _SOURCE, "query": query, "refresh": 2, "includeAll": True,
-        "multi": True, "allValue": ".*",
-    }  # fmt: skip
-
-
-def _placed() -> Iterator[dict[str, Any]]:
-    """From left to right, row by row."""
-    x, y, lowest = 0, 0, 0
-    for number, one in enumerate(PANELS, 1):
-        if x + one.width > _WIDTH:
-            x, y = 0, lowest
-        yield _panel(number, one, x, y)
-        x, lowest = x + one.width, max(lowest, y + one.height)
-
-
-def _panel(number: int, one: Panel, x: int, y: int) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"unit": one.unit}
-    if one.steps:
-        steps = [{"value": value, "color": colour} for value, colour in one.steps]
-        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
-    now = {"instant": True, "format": "table"} if one.kind == "table" else {}
-    return {
-        "id": number,
-        "type": one.kind,
-        "title": one.title,
-        "description": one.text,
-        "datasource": _SOURCE,
-        "gridPos": {"x": x, "y": y, "w": one.width, "h": one.height},
-        "fieldConfig": {"defaults": defaults, "overrides": []},
-        "targets": [
-            {"refId": chr(ord("A") + place), "expr": query, "legendFormat": legend, **now}
-            for place, (query, legend) in enumerate(one.queries)
-        ],
-    }
+def _panels() -> Iterator[dict[str, Any]]:
+    for number, one, place in grafana.placed(PANELS):
+        now = {"instant": True, "format": "table"} if one.kind == "table" else {}
+        targets = [{"expr": query, "legendFormat": legend, **now} for query, legend in one.queries]
+        yield grafana.panel(number, one, place, SOURCE, targets)

@@ -28,7 +28,7 @@ LEVELS: Final = {
     "OK": OK,
 }
 """Status of a partition -> that of its group if it is the worst of them."""
-_WORST_FIRST: Final = (ERR, WARN, UNKNOWN, ABANDONED, OK)
+LEVELS_WORST_FIRST: Final = (ERR, WARN, UNKNOWN, ABANDONED, OK)
 
 WHY: Final = {
     "STOP": "no commit any more, and there is more to read",
@@ -106,7 +106,7 @@ class GroupStatus:
     def status(self) -> str:
         """The worst."""
         levels = {LEVELS[one] for one in self.partitions.values()}
-        return next(level for level in _WORST_FIRST if level in levels)
+        return next(level for level in LEVELS_WORST_FIRST if level in levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,7 +146,7 @@ def test_what_outgrows_its_memory_fails_and_spills_nowhere(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(querying._CONFIGURATION, "memory_limit", "16MB")
+    monkeypatch.setitem(querying.CONFIGURATION, "memory_limit", "16MB")
     found = ask(tables, "SELECT count(*) FROM (SELECT DISTINCT hash(range) FROM range(3000000))")
     assert found.exit_code == Exit.FAILED, found.output
     assert found.stderr.startswith("the statement failed: Out of Memory Error")
