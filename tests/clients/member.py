@@ -23,7 +23,10 @@ Event = dict[str, Any]
 class Member:
     """One member process. Everything it told is in `events`, newest last."""
 
-    def __init__(self, client: str, **settings: Any) -> None:
+    def __init__(
+        self, client: str, *, machine: Callable[[Sequence[str]], Sequence[str]] = list, **settings: Any
+    ) -> None:
+        """`machine`: the command line that runs another one elsewhere, in the process that it is started as."""
         self.client = client
         self.settings = settings
         self.events: list[Event] = []
@@ -33,7 +36,7 @@ class Member:
         self.record_times: list[float] = []
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
-            [*_command(client, settings.pop("jvm", ())), json.dumps(settings)],
+            machine([*_command(client, settings.pop("jvm", ())), json.dumps(settings)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -106,6 +109,14 @@ class Member:
     def wait_owns(self, count: int, seconds: float = 30) -> set[tuple[str, int]]:
         self.wait(f"owning {count} partitions", lambda m: len(m.assigned) == count, seconds)
         return set(self.assigned)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def complaints(self) -> str:
+        """The last lines that its library has logged, or that it died with."""
+        return "".join(self._errors)
 
     def count(self, name: str) -> int:
         return sum(e["e"] == name for e in self.events)

@@ -15,9 +15,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -34,6 +32,8 @@ from muster_coordinator.settings import STANDARD_AUTHORIZER
 
 from tests import kafka_tools
 from tests.certificates import Authority
+from tests.clients.families import FAMILIES, Families, Settings
+from tests.clients.families import certified as by_certificate
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until, watch_stays
 from tests.integration.test_sasl_clients import ADMIN, PARTITIONS, PLAIN_USER, ROOT, Closed, TokenEndpoint, metrics
@@ -46,79 +46,30 @@ pytestmark = [
     pytest.mark.skipif(not WHOLE, reason="five families of clients, five logins: make logins, in the nightly"),
 ]
 
-FAMILIES = ("java", "librdkafka", "kafka-python", "aiokafka", "franz-go")
 SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 MECHANISMS = (*SCRAM, "PLAIN", "OAUTHBEARER")
-SESSION_MS = 45_000
 AGAIN_MIN = 2 * len(FAMILIES)
 """aiokafka comes anew instead; the other four have two connections and more each."""
 PEOPLE = Authority("People")
-Settings = dict[str, Any]
 
 
-class Families:
-    """A member of each family, each in a group of its own; all read what all produce."""
+def families_of(cluster: MusterCluster, topic: str, made: Callable[[str], Settings], stack: ExitStack) -> Families:
+    """At this cluster's addresses."""
 
-    def __init__(self, cluster: MusterCluster, topic: str, made: Callable[[str], Settings], stack: ExitStack) -> None:
-        self.cluster, self.topic = cluster, topic
-        self.members = {
-            family: Member(
-                family, bootstrap=cluster.bootstrap, group=f"{topic}-{family}", topics=[topic], session_ms=SESSION_MS,
-                poll_ms=2 * SESSION_MS,
-                **made(family),
-            )
-            for family in FAMILIES
-        }  # fmt: skip
-        for member in self.members.values():
-            stack.callback(member.dispose)
-        self.produced: list[str] = []
-        for family, member in self.members.items():
-            member.wait(f"{family} owns all", lambda it: len(it.assigned) == PARTITIONS, 90)
-        self.go_on("at first")  # kafka-python joins before it knows the topic's partitions, and again as it does
-        self.joined = {family: len(member.events) for family, member in self.members.items()}
-        self.generations = {family: self.generation(family) for family in FAMILIES}
+    def generation(group: str) -> int | None:
+        answers = [cluster.admin(n, f"/v1/groups/{group}") for n in cluster.alive()]
+        return next((int(body["generation"]) for code, body in answers if code == 200), None)
 
-    def generation(self, family: str) -> int:
-        def found() -> int | None:
-            answers = [self.cluster.admin(n, f"/v1/groups/{self.topic}-{family}") for n in self.cluster.alive()]
-            return next((int(body["generation"]) for code, body in answers if code == 200), None)
-
-        return int(wait_until("a coordinator tells the generation", found, 30))
-
-    def go_on(self, what: str) -> None:
-        """Each produces, each reads what all have produced, each commits."""
-        for family, member in self.members.items():
-            value = f"{family}, {what}"
-            after = member.command("produce", t=self.topic, p=len(self.produced) % PARTITIONS, v=value)
-            told = member.wait(f"{family} produces {what}", partial(outcome, after=after), 60)
-            assert told["e"] == "produced", (family, what, told)
-            self.produced.append(value)
-        for family, member in self.members.items():
-            member.wait(f"{family} reads {what}", lambda it: values(it) >= set(self.produced), 60)
-            assert member.commit(60)["e"] == "committed", (family, what)
-
-    def undisturbed(self) -> None:
-        for family, member in self.members.items():
-            told = [event for event in member.events[self.joined[family] :] if event["e"] != "records"]
-            changes = {event["e"] for event in told} & {"assigned", "revoked", "lost", "commit_failed"}
-            assert not changes, (family, told, self.said_of(family))
-            assert member.ended() is None
-            assert self.generation(family) == self.generations[family], family
-            assert sorted(value for *_, value in member.records) == sorted(self.produced), "each once"
-
-    def said_of(self, family: str) -> list[str]:
-        """What the replicas told of its group."""
-        logs = [self.cluster.output, *self.cluster.folder.glob("replica-*/*.log")]
+    def said(group: str) -> list[str]:
+        """By the replicas."""
+        logs = [cluster.output, *cluster.folder.glob("replica-*/*.log")]
         lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
-        return [line for line in lines if f'"{self.topic}-{family}"' in line]
+        return [line for line in lines if f'"{group}"' in line]
 
+    def at_it(family: str) -> Settings:
+        return {"bootstrap": cluster.bootstrap, **made(family)}
 
-def outcome(member: Member, after: int) -> dict[str, Any] | None:
-    return next((event for event in member.events[after:] if event["e"] in ("produced", "produce_failed")), None)
-
-
-def values(member: Member) -> set[str | None]:
-    return {value for *_, value in member.records}
+    return Families(topic, PARTITIONS, at_it, generation, stack, said)
 
 
 def shown(cluster: MusterCluster, replica: int, ca: str, own: tuple[Path, Path] | None = None) -> str:
@@ -137,14 +88,15 @@ def all_show_another(cluster: MusterCluster, before: str, ca: str, own: tuple[Pa
     return before not in {shown(cluster, replica, ca, own) for replica in cluster.alive()}
 
 
-def through_a_rotation_and_a_fail_over(all_: Families, folder: Path, ca: str, own: tuple[Path, Path] | None) -> int:
+def through_a_rotation_and_a_fail_over(
+    cluster: MusterCluster, all_: Families, folder: Path, ca: str, own: tuple[Path, Path] | None
+) -> int:
     """The killed replica."""
-    cluster = all_.cluster
     before = shown(cluster, 0, ca, own)
     ROOT.issue("another", ("127.0.0.1",)).write(folder)
     wait_until("another certificate is shown", lambda: all_show_another(cluster, before, ca, own), 30)
     all_.go_on("with another certificate")
-    coordinators = [n for n in cluster.alive() if cluster.admin(n, f"/v1/groups/{all_.topic}-java")[0] == 200]
+    coordinators = [n for n in cluster.alive() if cluster.admin(n, f"/v1/groups/{all_.group('java')}")[0] == 200]
     killed = coordinators[0]
     cluster.kill(killed)
     all_.go_on("after a fail-over")
@@ -193,8 +145,8 @@ def test_each_family_by_each_mechanism(closed: Closed, endpoint: TokenEndpoint, 
         return {"ca": closed.ca, "sasl": {**login, "endpoint": endpoint.url}}
 
     with ExitStack() as stack:
-        families = Families(closed.cluster, topic, made, stack)
-        killed = through_a_rotation_and_a_fail_over(families, Path(closed.ca).parent, closed.ca, None)
+        families = families_of(closed.cluster, topic, made, stack)
+        killed = through_a_rotation_and_a_fail_over(closed.cluster, families, Path(closed.ca).parent, closed.ca, None)
         others = list(closed.cluster.alive())
         before = again(closed, mechanism, others)
         wait_until(
@@ -269,13 +221,7 @@ class Certified:
         return PEOPLE.issue(name, ()).write(self.people, name)
 
     def made(self, family: str) -> Settings:
-        crt, key = self.certificate(family)
-        settings: Settings = {"ca": self.ca, "certificate": str(crt), "key": str(key)}
-        if family == "java":
-            both = self.people / "java.pem"
-            both.write_text(key.read_text() + crt.read_text())
-            settings["properties"] = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
-        return settings
+        return by_certificate(family, self.ca, *self.certificate(family))
 
     def admin(self) -> AdminClient:
         crt, key = self.own
@@ -319,9 +265,10 @@ def test_each_family_by_its_certificate(certified: Certified) -> None:
         allow(admin, family, topic)
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(20)
     with ExitStack() as stack:
-        families = Families(certified.cluster, topic, certified.made, stack)
-        killed = through_a_rotation_and_a_fail_over(families, certified.secret, certified.ca, certified.own)
-        certified.cluster.start_replica(killed)
+        cluster = certified.cluster
+        families = families_of(cluster, topic, certified.made, stack)
+        killed = through_a_rotation_and_a_fail_over(cluster, families, certified.secret, certified.ca, certified.own)
+        cluster.start_replica(killed)
         families.go_on("with all replicas again")
         families.undisturbed()
 

@@ -199,6 +199,8 @@ func franzMember(s *memberSettings) {
 		kgo.SessionTimeout(s.session()), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.MetadataMaxAge(time.Second * 5),
 		kgo.OnPartitionsAssigned(assigned("assigned")), kgo.OnPartitionsRevoked(assigned("revoked")),
 		kgo.OnPartitionsLost(assigned("lost")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		// Why a connection fails is told there alone.
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
 	}
 	if s.Instance != "" {
 		options = append(options, kgo.InstanceID(s.Instance))

@@ -1,5 +1,6 @@
 """A group member on kafka-python."""
 
+import logging
 import queue
 from typing import Any
 
@@ -163,4 +164,5 @@ class Program:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)  # why a connection fails is told there alone
     Program(settings()).run()

@@ -17,6 +17,7 @@ events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also 
           {"e": "produced"} acknowledged, or {"e": "produce_failed", "error": ...}
           {"e": "fetched", "offsets": [[t, p, offset|null, metadata]...]}
           {"e": "error", "error": name, "fatal": bool}  {"e": "closed"}
+          standard error has what the library logs, such as why a connection is not made
 commands  {"c": "commit"} sync, of the position; {"c": "commit_async"};
           {"c": "commit_offsets", "offsets": [[t, p, o, metadata]...]}; {"c": "fetch", "tps": [...]};
           {"c": "seek", "t": .., "p": .., "o": ..}; {"c": "stop_polling"}; {"c": "poll_again"};

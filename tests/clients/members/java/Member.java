@@ -197,6 +197,7 @@ public final class Member implements ConsumerRebalanceListener {
             }
         } catch (RuntimeException e) {
             tell(event("error").put("error", e.getClass().getSimpleName()).put("fatal", !(e instanceof RetriableException)));
+            for (Throwable why = e; why != null; why = why.getCause()) System.err.println(why);
         }
         if (!all.isEmpty()) tell(records);
     }
