@@ -3,7 +3,7 @@ its rate of new connections; who is throttled for longer than its session stays 
 slowed. `kafka-configs` and `muster quota` show the same.
 
 `make test` has a short form; MUSTER_QUOTAS=whole (`make quotas`) holds both within 10 % over 60 s at each of four
-levels.
+levels. At each level, in both forms, a Java client's own metrics tell that it was held: its user looks at those.
 """
 
 import contextlib
@@ -36,6 +36,9 @@ PRODUCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUME = "org.apache.kafka.tools.ConsumerPerformance"
 WINDOWS = 10
 """Of one second: whoever begins may use nine seconds' worth at once."""
+SOON_OVER = WINDOWS + 1
+"""So many seconds' worth, sent within two, are over what may be used at once."""
+FEW = 330
 SESSION_MS = 6_000
 RECORD_BYTES = 1_000
 ANYBODY = "ANONYMOUS"
@@ -96,6 +99,16 @@ def told(output: str, metric: str) -> float:
     return float(found[1])
 
 
+OWN_METRIC = {"producer": "produce-throttle-time", "consumer": "fetch-throttle-time"}
+
+
+def throttle_told(output: str, kind: str) -> float:
+    """The mean of what a Java client was told to keep still for, in ms, by its own metrics."""
+    mean, greatest = (told(output, f"{OWN_METRIC[kind]}-{what}") for what in ("avg", "max"))
+    assert 0 <= mean <= greatest
+    return mean
+
+
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     settings = {"group.initial.rebalance.delay.ms": "0"}
@@ -133,19 +146,25 @@ def lines(held: Held, *options: str) -> set[tuple[str, float]]:
 
 @pytest.mark.skipif(WHOLE, reason="of make test: make quotas has a test of a minute for it")
 def test_a_producer_is_held_is_told_so_and_its_neighbour_is_not(held: Held) -> None:
+    """By user and client id; beside it another one by the user alone."""
     held.topic("produced")
     rate, records = 400_000, 5_200
     held.muster("quota", "set", "--user", ANYBODY, "--client", "held", f"producer_byte_rate={rate}")
-    held.muster("quota", "set", "--user", ANYBODY, "producer_byte_rate=1000000000")
+    held.muster("quota", "set", "--user", ANYBODY, "--client", "neighbour", "producer_byte_rate=1000000000")
+    held.muster("quota", "set", "--user", ANYBODY, f"producer_byte_rate={FEW * RECORD_BYTES // SOON_OVER}")
     before = held.metric('muster_throttle_seconds_total{quota="producer_byte_rate"}')
     held.in_force()
-    began = time.monotonic()
-    output = kafka_tools.run(*held.produce("produced", "held", records))
-    seconds = time.monotonic() - began
+    beside = held.folder / "by-user.txt"
+    with kafka_tools.running(*held.produce("produced", "by-user", FEW), output=beside) as by_user:
+        began = time.monotonic()
+        output = kafka_tools.run(*held.produce("produced", "held", records))
+        seconds = time.monotonic() - began
+        assert by_user.wait(60) == 0, beside.read_text()[-2_000:]
+    assert throttle_told(beside.read_text(), "producer") > 0
     allowed = rate * (WINDOWS + seconds)
     assert records * RECORD_BYTES < allowed, "never more than its windows and the time since"
     assert seconds > (records * RECORD_BYTES / rate - WINDOWS) * 0.9
-    assert told(output, "produce-throttle-time-max") > 0
+    assert throttle_told(output, "producer") > 0
     assert held.metric('muster_throttle_seconds_total{quota="producer_byte_rate"}') > before
     neighbour = kafka_tools.run(*held.produce("produced", "neighbour", records))
     assert told(neighbour, "produce-throttle-time-max") == 0
@@ -155,15 +174,20 @@ def test_a_producer_is_held_is_told_so_and_its_neighbour_is_not(held: Held) -> N
     )  # fmt: skip
     assert f"producer_byte_rate={float(rate)}" in shown
     assert lines(held, "--user", ANYBODY, "--client", "held") == {("producer_byte_rate", rate)}
+    held.muster("quota", "remove", "--user", ANYBODY)
 
 
 @pytest.mark.skipif(WHOLE, reason="of make test: make quotas has a test of a minute for it")
 def test_a_consumer_that_is_muted_for_longer_than_its_session_stays_a_member(held: Held) -> None:
-    """Nine seconds' worth at once, then so long nothing; its heartbeats have a connection of their own. The quota is
-    set by Kafka's own tool."""
+    """Nine seconds' worth at once, then so long nothing; its heartbeats have a connection of their own. The quota, of
+    its client id, is set by Kafka's own tool. Who fills the topic is held by the default, and told so."""
     held.topic("consumed")
-    rate, records = 20_000, 330
-    kafka_tools.run(*held.produce("consumed", "filler", records))
+    rate, records = 20_000, FEW
+    held.muster("quota", "set", *LEVELS["default"], f"producer_byte_rate={FEW * RECORD_BYTES // SOON_OVER}")
+    held.in_force()
+    filler = kafka_tools.run(*held.produce("consumed", "filler", records))
+    assert throttle_told(filler, "producer") > 0
+    held.muster("quota", "remove", *LEVELS["default"])
     kafka_tools.run(
         kafka_tools.CONFIGS, "--bootstrap-server", held.cluster.bootstrap, "--alter",
         "--entity-type", "clients", "--entity-name", "reader", "--add-config", f"consumer_byte_rate={rate}",
@@ -171,6 +195,7 @@ def test_a_consumer_that_is_muted_for_longer_than_its_session_stays_a_member(hel
     assert lines(held, "--client", "reader") == {("consumer_byte_rate", rate)}
     held.in_force()
     output = kafka_tools.run(*held.consume("consumed", "reader", "g", records))
+    assert throttle_told(output, "consumer") > 0
     assert told(output, "fetch-throttle-time-max") > SESSION_MS
     assert told(output, "heartbeat-total") > SESSION_MS / 1_000 / 2
     assert told(output, "rebalance-total") == 1
@@ -338,6 +363,9 @@ KINDS = ("producer", "consumer")
 RATE = 250_000
 WARM_SECONDS, LONG_SECONDS = 20, 60
 """A Fetch of more than a fraction of a second's worth leaves some of the rate unused, by Kafka's arithmetic too."""
+MORE_THAN_HELD = RATE * 130 // RECORD_BYTES
+"""Records that nobody who is held has done before both are let go, with what the windows allow at once."""
+DONE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -349,51 +377,59 @@ def filled(held: Held) -> str:
     return "filled"
 
 
+@contextlib.contextmanager
+def held_at(held: Held, level: str) -> Iterator[None]:
+    """Quotas at a level and, with a tenth of its rate, at all below it, until the block ends."""
+    below = list(LEVELS.values())[list(LEVELS).index(level) :]
+    for place, who in enumerate(below):
+        rate = RATE if place == 0 else RATE // 10
+        held.muster("quota", "set", *who, f"producer_byte_rate={rate}", f"consumer_byte_rate={rate}")
+    try:
+        yield
+    finally:
+        for who in below:
+            held.muster("quota", "remove", *who)
+        held.in_force()
+
+
 @pytest.mark.skipif(not WHOLE, reason="a minute at each level: make quotas, in the nightly")
 @pytest.mark.parametrize("level", LEVELS)
 def test_both_are_held_within_a_tenth_of_their_rates_over_a_minute(held: Held, filled: str, level: str) -> None:
+    """By the broker's count of bytes; then both are let go, finish, and print what they were told meanwhile."""
     name = level.replace(" ", "-")
     held.topic(f"in-{name}")
-    names = list(LEVELS)
     expelled = held.metric(EXPELLED)
     throttled = {kind: held.metric(f'muster_throttle_seconds_total{{quota="{kind}_byte_rate"}}') for kind in KINDS}
-    for place, other in enumerate(names[names.index(level) :]):
-        rate = RATE if place == 0 else RATE // 10
-        held.muster("quota", "set", *LEVELS[other], f"producer_byte_rate={rate}", f"consumer_byte_rate={rate}")
-    started: list[subprocess.Popen[bytes]] = []
-    outputs = [held.folder / f"{name}-{kind}.txt" for kind in ("in", "out")]
+    outputs = {kind: held.folder / f"{name}-{kind}.txt" for kind in KINDS}
+    commands = {
+        "producer": held.produce(f"in-{name}", "held", MORE_THAN_HELD),
+        "consumer": held.consume(filled, "held", name, MORE_THAN_HELD, fetch_bytes=RATE // 8),
+    }
+    with contextlib.ExitStack() as both:
+        started: dict[str, subprocess.Popen[bytes]] = {}
 
-    def work() -> bool:
-        assert all(one.poll() is None for one in started), [path.read_text()[-2_000:] for path in outputs]
-        return True
+        def work() -> bool:
+            assert all(one.poll() is None for one in started.values()), tails(outputs)
+            return True
 
-    try:
-        for path, arguments in zip(
-            outputs,
-            (
-                held.produce(f"in-{name}", "held", 10**8),
-                held.consume(filled, "held", name, RATE * 130 // RECORD_BYTES, fetch_bytes=RATE // 8),
-            ),
-            strict=True,
-        ):
-            with path.open("wb") as out:
-                started.append(subprocess.Popen(kafka_tools.command(*arguments), stdout=out, stderr=out))
-        watch_stays("both work", work, WARM_SECONDS)
-        began = time.monotonic()
-        received, sent = (held.metric(f"muster_client_{what}_bytes_total") for what in ("received", "sent"))
-        watch_stays("both work", work, LONG_SECONDS)
-        seconds = time.monotonic() - began
-        received = held.metric("muster_client_received_bytes_total") - received
-        sent = held.metric("muster_client_sent_bytes_total") - sent
-        assert held.metric(EXPELLED) == expelled
-    finally:
-        for one in started:
-            one.kill()
-            one.wait()
-        for other in names[names.index(level) :]:
-            held.muster("quota", "remove", *LEVELS[other])
-        held.in_force()
-    wait_until("only the killed consumer is expelled", lambda: held.metric(EXPELLED) == expelled + 1, 60)
+        with held_at(held, level):
+            for kind, words in commands.items():
+                started[kind] = both.enter_context(kafka_tools.running(*words, output=outputs[kind]))
+            watch_stays("both work", work, WARM_SECONDS)
+            began = time.monotonic()
+            received, sent = (held.metric(f"muster_client_{what}_bytes_total") for what in ("received", "sent"))
+            watch_stays("both work", work, LONG_SECONDS)
+            seconds = time.monotonic() - began
+            received = held.metric("muster_client_received_bytes_total") - received
+            sent = held.metric("muster_client_sent_bytes_total") - sent
+        ends = {kind: one.wait(DONE_S) for kind, one in started.items()}
+        assert ends == dict.fromkeys(KINDS, 0), tails(outputs)
+    assert held.metric(EXPELLED) == expelled
     assert (received / seconds, sent / seconds) == pytest.approx((RATE, RATE), rel=0.1)
     for kind, before in throttled.items():
         assert held.metric(f'muster_throttle_seconds_total{{quota="{kind}_byte_rate"}}') > before, "at this level"
+        assert throttle_told(outputs[kind].read_text(), kind) > 0, "by the client's own metrics"
+
+
+def tails(outputs: dict[str, Path]) -> dict[str, str]:
+    return {kind: path.read_text()[-2_000:] for kind, path in outputs.items()}
