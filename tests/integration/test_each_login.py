@@ -35,6 +35,7 @@ from tests.certificates import Authority
 from tests.clients.families import FAMILIES, Families, Settings
 from tests.clients.families import certified as by_certificate
 from tests.clients.member import Member
+from tests.clients.refusals import hear, wrong_name
 from tests.cluster import MusterCluster, wait_until, watch_stays
 from tests.integration.test_sasl_clients import ADMIN, PARTITIONS, PLAIN_USER, ROOT, Closed, TokenEndpoint, metrics
 
@@ -282,6 +283,7 @@ def test_no_family_gets_in_by_a_name_that_the_certificate_lacks_or_without_its_o
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
     port = certified.cluster.client_port(0)
+
     for host, without in (("localhost", False), ("127.0.0.1", True)):
         for family in FAMILIES:
             settings = {"ca": certified.ca} if without else certified.made(family)
@@ -290,5 +292,7 @@ def test_no_family_gets_in_by_a_name_that_the_certificate_lacks_or_without_its_o
             try:
                 wait_until(f"{family} at {host} is refused", lambda before=before: closed() > before, 60)
                 watch_stays("it owns nothing", lambda member=member: not member.assigned, 1)
+                if not without:
+                    hear(member, wrong_name(host)[family])
             finally:
                 member.dispose()
