@@ -327,11 +327,13 @@ audit: setup
 # Jars of the Kafka beside which groups are coordinated, from Maven Central.
 MORE_IMAGES := $(BIN)/python -m e2e.more_images
 KAFKA_JARS := $(BIN)/python -c 'from tests import java_tools as it; it.classpath(*it.KAFKA_ALL)'
+GO_CLIENTS := $(BIN)/python -c 'from tests import go_tools as it; it.built()'
 
 # The summary names every test; the slowest are shown. A sandbox has no way out: what is downloaded is downloaded before.
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
 	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
+	@$(GO_CLIENTS) || test -z "$$MUSTER_REQUIRE"
 	@$(MORE_IMAGES) || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the sandbox
 	$(E2E) --name run --timeout $(E2E_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
@@ -362,6 +364,7 @@ KIND_TIMEOUT_S ?= 10800
 
 e2e-kind: setup
 	@$(KAFKA_JARS) || test -z "$$MUSTER_REQUIRE"
+	@$(GO_CLIENTS) || test -z "$$MUSTER_REQUIRE"
 	@$(MORE_IMAGES) || test -z "$$MUSTER_REQUIRE"
 	$(KIND) --name $(KIND_SANDBOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
 	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a sandbox

@@ -93,7 +93,7 @@ class Member:
                     raise AssertionError(
                         f"{self.client} member: {what} not within {seconds} s; exit {self._process.poll()}; "
                         f"owns {sorted(self.assigned)}; {len(self.records)} records; told {told}; "
-                        f"stderr {''.join(self._errors)[-1500:]}"
+                        f"stderr {self.complaints()[-4000:]}"
                     )
                 self._changed.wait(min(left, 0.5))
 
