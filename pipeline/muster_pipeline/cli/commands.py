@@ -13,6 +13,7 @@ import typer
 from muster_pipeline.cli.choices import LIVE, SUBMIT, Form
 from muster_pipeline.cli.exits import Exit, leave, say
 from muster_pipeline.cli.failures import failures_told
+from muster_pipeline.cli.in_pod import add_pod_commands
 from muster_pipeline.report.peer_names import BY_DEFAULT, Peer
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ Retention = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `pipeline` to `app` (entry-point group `muster.commands`)."""
+    """Add `pipeline` to `app` (entry-point group `muster.commands`), and what Spark calls in pods."""
     group = typer.Typer(
         name="pipeline", help="The offsets log as tables and a report, with Spark.", no_args_is_help=True,
         epilog="Exit: 0 done, 1 failed, 2 usage, 3 quarantine (--strict), 4 invariant broken, 69 no Java.",
     )  # fmt: skip
     add_commands(group)
     app.add_typer(group)
+    add_pod_commands(app)
 
 
 def add_commands(group: typer.Typer) -> None:
