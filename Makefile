@@ -39,7 +39,7 @@ help:
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make logins     each way to show who one is in five families of clients, through rotation, fail-over and new sessions"
-	@echo "make lake       tables behind a real S3 API and in HDFS: kills of driver and server in a commit, writers beside writers"
+	@echo "make lake       tables behind a real S3 API and in HDFS: kills of driver and server in a commit, writers beside writers; YARN"
 	@echo "make rounds     1,000 rounds of a stream with restarts and a later release in the middle, beside a batch"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
@@ -167,9 +167,9 @@ valkey: setup
 	server=$$($(BIN)/python -m tests.redis_streams.valkey) && MUSTER_REDIS_SERVER=$$server $(PYTEST) tests/redis_streams -n 2 --dist loadfile -m "integration"
 
 # Tables behind a real S3 API and in a real HDFS: SIGKILL of driver and server at each step of a commit, 102 runs of three
-# writers.
+# writers; a run by a real YARN.
 lake: setup
-	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py tests/pipeline/store/test_hdfs.py -s
+	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py tests/pipeline/store/test_hdfs.py tests/pipeline/cli/test_yarn.py -s
 
 # 1,000 rounds of a stream that dies, is vacuumed and goes on under a later release; `make test` has a short form.
 rounds: setup
