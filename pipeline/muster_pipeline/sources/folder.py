@@ -71,11 +71,12 @@ def _read(file: Untyped, name: str, at: int, size: int) -> bytes:
 
 
 def filesystem(root: str) -> tuple[Untyped, str]:
-    """(Arrow file system, path within it) of a local path or a URI such as s3://bucket/prefix."""
+    """(Arrow file system, path within it) of a local path or a URI such as s3://bucket/prefix; s3a, Hadoop's name for
+    it, is none that Arrow knows."""
     if "://" not in root:
         return fs.LocalFileSystem(), os.path.abspath(root)
     try:
-        system, path = fs.FileSystem.from_uri(root)
+        system, path = fs.FileSystem.from_uri(re.sub("^s3a://", "s3://", root))
     except (OSError, ValueError, TypeError) as error:
         raise BadOption(f"path {root!r}: {error}") from error
     return system, path

@@ -13,12 +13,15 @@ import pytest
 from muster_pipeline import store
 from muster_pipeline.__main__ import app
 from muster_pipeline.cli.exits import Exit
+from muster_pipeline.job.build import build
+from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.store import exclusion, runs
 from muster_pipeline.store.place import place
+from pyarrow import fs
 from typer.testing import CliRunner
 
-from tests.pipeline.store import s3, small
-from tests.pipeline.store.lake_contract import WHOLE, LakeContract, built
+from tests.pipeline.store import logfolder, s3, small
+from tests.pipeline.store.lake_contract import WHOLE, LakeContract, built, published_bytes
 from tests.pipeline.store.test_kills import NOW
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
@@ -88,6 +91,19 @@ class TestS3(LakeContract):
             assert s3.ACCESS_KEY not in done.output or "AccessKeyId" in done.output
             assert len(done.output) < 1_000
         exclusion.forget()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_the_log_is_in_the_store_too(scheme: str, root: str, tmp_path: Path) -> None:
+    """By either of the names that tables go by: it gives the bytes of the log in a folder."""
+    log = tmp_path / "log"
+    logfolder.make(log)
+    built(log, str(tmp_path / "plain"), NOW)
+    inside = root.removeprefix("s3a://").removesuffix("tables") + "log"
+    system, _ = fs.FileSystem.from_uri(f"s3://{inside}")
+    fs.copy_files(str(log), inside, destination_filesystem=system)
+    build(None, SegmentInput.listed(f"{scheme}://{inside}", "c"), root, NOW)
+    assert published_bytes(store.published(root)) == published_bytes(store.published(tmp_path / "plain"))
 
 
 @pytest.mark.parametrize(("table", "is_after"), CUTS)
