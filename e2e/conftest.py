@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from e2e import fleet
+from e2e import fleet, more_images
 from e2e import idle_fleet as idle
 from e2e.bare import clean
 from e2e.fleet import SESSION_S, Cluster, Group
@@ -160,6 +160,15 @@ def bare(node: Description) -> Iterator[Client]:
 def operator(node: Description) -> Client:
     """The operator, installed by the chart under exactly its shipped role; one a session."""
     return fleet.install_operator(node)
+
+
+@pytest.fixture(scope="session")
+def lake_images(node: Description) -> tuple[str, str]:
+    """Names of the pipeline's image and of the object store's, on the node."""
+    try:
+        return more_images.load(more_images.pipeline(), node), more_images.load(more_images.object_store(), node)
+    except Unavailable as reason:
+        missing("node", str(reason))
 
 
 @pytest.fixture(scope="session")

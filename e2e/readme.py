@@ -1,7 +1,7 @@
 """The commands of the README's section "On Kubernetes", as a user copies them, and a shell that runs them.
 
-A block that is run stands behind a comment `<!-- run: NAME -->`. The only thing a test gives is IMAGE, which the README
-tells the reader to set.
+A block that is run stands behind a comment `<!-- run: NAME -->`, also on other pages, where it may be a file to apply.
+The only thing a test gives is IMAGE, which the README tells the reader to set.
 """
 
 import os
@@ -16,12 +16,12 @@ from e2e.node.client import Refused
 from e2e.node.session import Description
 
 README = paths.ROOT / "README.md"
-BLOCK = re.compile(r"<!-- run: ([a-z-]+) -->\n```sh\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"<!-- run: ([a-z-]+) -->\n```(?:sh|yaml)\n(.*?)```", re.DOTALL)
 
 
-def blocks() -> dict[str, str]:
-    """Name → commands, in the README's order."""
-    return dict(BLOCK.findall(README.read_text()))
+def blocks(page: Path = README) -> dict[str, str]:
+    """Name → commands or file, in the page's order."""
+    return dict(BLOCK.findall(page.read_text()))
 
 
 def environment(node: Description) -> dict[str, str]:

@@ -15,12 +15,10 @@ from muster_pipeline.store.place import place
 from muster_pipeline.verify.tables import check
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e import more_images
 from e2e.fleet import Cluster, Group, until
 from e2e.node.client import Client
-from e2e.node.errors import Unavailable
 from e2e.node.session import Description
-from tests.machine_parts import give_up
+from e2e.object_store import KEYS, endpoint, objects
 from tests.operator.api.generate import ROOT
 from tests.pipeline.store.lake_contract import published_bytes
 
@@ -29,13 +27,7 @@ CHART = ROOT / "charts" / "muster-pipeline"
 NAMESPACE = "lake"
 BUCKET = "tables"
 GROUP = "of-the-lake"
-KEYS = {"AWS_ACCESS_KEY_ID": "muster-e2e", "AWS_SECRET_ACCESS_KEY": "never-in-a-log-77d0"}
-PORT = 7070
-ENDPOINT = {
-    "AWS_ENDPOINT_URL": f"http://s3.{NAMESPACE}.svc:{PORT}",
-    "AWS_ALLOW_HTTP": "true",
-    "AWS_REGION": "us-east-1",
-}
+ENDPOINT = endpoint(NAMESPACE)
 MASTER_PORT = 7077
 ENDED_S = 200
 """A round that is under way is ended first."""
@@ -54,22 +46,13 @@ SPARK_CONTAINER = {
 
 
 @pytest.fixture(scope="module")
-def images(node: Description) -> tuple[str, str]:
-    """Names of the pipeline's image and of the store's."""
-    try:
-        return more_images.load(more_images.pipeline(), node), more_images.load(more_images.object_store(), node)
-    except Unavailable as reason:
-        give_up("node", str(reason))
-
-
-@pytest.fixture(scope="module")
-def lake(operator: Client, node: Description, images: tuple[str, str]) -> Iterator[Group]:
+def lake(operator: Client, node: Description, lake_images: tuple[str, str]) -> Iterator[Group]:
     """A namespace with a store, a cluster, and a group whose two members have consumed 300 records."""
     client = node.client(NAMESPACE)
     client.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3-keys"}, "stringData": KEYS},
-        *store_of_objects(*images),
+        *objects(*lake_images, BUCKET),
     )
     cluster = Cluster.create(client).ready()
     group = Group(cluster=cluster, image=node.demo_image, name=GROUP, session_s=45)
@@ -87,40 +70,6 @@ def lake(operator: Client, node: Description, images: tuple[str, str]) -> Iterat
 def _store(lake: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {**KEYS, **ENDPOINT}.items():
         monkeypatch.setenv(name, value)
-
-
-def store_of_objects(pipeline: str, s3: str) -> list[dict[str, Any]]:
-    """A pod whose objects outlive its container, and its Service."""
-    labels = {"app": "s3"}
-    mounted = [{"name": "objects", "mountPath": "/objects"}]
-    pod: dict[str, Any] = {
-        "securityContext": {"fsGroup": 10001},
-        "volumes": [{"name": "objects", "emptyDir": {}}],
-        "initContainers": [
-            {
-                "name": "bucket", "image": pipeline, "imagePullPolicy": "Never", "volumeMounts": mounted,
-                "command": ["mkdir", "-p", f"/objects/{BUCKET}", "/objects/of-versitygw"],
-            }
-        ],
-        "containers": [
-            {
-                "name": "s3", "image": s3, "imagePullPolicy": "Never", "volumeMounts": mounted,
-                "args": ["--port", f":{PORT}", "--quiet", "posix", "/objects"],
-                "env": [
-                    {"name": f"ROOT_{short}", "valueFrom": {"secretKeyRef": {"name": "s3-keys", "key": name}}}
-                    for short, name in (("ACCESS_KEY", "AWS_ACCESS_KEY_ID"), ("SECRET_KEY", "AWS_SECRET_ACCESS_KEY"))
-                ],
-                "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
-            }
-        ],
-    }  # fmt: skip
-    return [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s3", "labels": labels}, "spec": pod},
-        {
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s3"},
-            "spec": {"selector": labels, "ports": [{"port": PORT}]},
-        },
-    ]  # fmt: skip
 
 
 def install(group: Group, image: str, release: str, *words: str) -> str:
@@ -167,8 +116,8 @@ def stream_pods(client: Client, release: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_a_stream_that_is_killed_goes_on(lake: Group, images: tuple[str, str]) -> None:
-    tables = install(lake, images[0], "followed", "--set=stream.everySeconds=2")
+def test_a_stream_that_is_killed_goes_on(lake: Group, lake_images: tuple[str, str]) -> None:
+    tables = install(lake, lake_images[0], "followed", "--set=stream.everySeconds=2")
     until("the report of the stream", lambda: told("followed") == (len(lake.produced), 0), 240, every=1.0)
     lake.produce(200)
     lake.all_seen()
@@ -200,11 +149,11 @@ def committed(tables: str) -> list[tuple[int, int]]:
     ]
 
 
-def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, images: tuple[str, str]) -> None:
+def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, lake_images: tuple[str, str]) -> None:
     """The CronJob's turn and three executors read the same log, and publish the same bytes."""
     client, job = lake.client, "turn"
     words = ("stream.enabled=false", "batch.enabled=true", "source.logEndOffsets=false", "batch.schedule=0 0 1 1 *")
-    tables = install(lake, images[0], "scheduled", *(f"--set={one}" for one in words))
+    tables = install(lake, lake_images[0], "scheduled", *(f"--set={one}" for one in words))
     client.kubectl("create", "job", "--from=cronjob/scheduled-muster-pipeline-batch", job)
     client.kubectl("wait", "--for=condition=Complete", "--timeout=240s", f"job/{job}", timeout_s=250)
     until("the batch's report", lambda: told("scheduled") == (len(lake.produced), -1), 120, every=1.0)
@@ -214,7 +163,7 @@ def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, images: tup
     client.apply(
         spark_pod(
             "spark-master",
-            images[0],
+            lake_images[0],
             SPARK_CLASS + f"org.apache.spark.deploy.master.Master --host $POD_IP --port {MASTER_PORT}",
         )
     )
@@ -222,7 +171,7 @@ def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, images: tup
     master = f"spark://{client.read('pod', 'spark-master')['status']['podIP']}:{MASTER_PORT}"
     workers = [f"spark-worker-{number}" for number in range(EXECUTORS)]
     worker = f"org.apache.spark.deploy.worker.Worker {master} --cores 1 --memory 1g --work-dir /tmp/work --host $POD_IP"
-    client.apply(*(spark_pod(name, images[0], SPARK_CLASS + worker) for name in workers))
+    client.apply(*(spark_pod(name, lake_images[0], SPARK_CLASS + worker) for name in workers))
     client.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in workers))
     until("three workers", lambda: client.kubectl("logs", "spark-master").count("Registering worker") == EXECUTORS, 60)
     conf = ("spark.driver.host=$POD_IP", "spark.driver.bindAddress=0.0.0.0", "spark.executor.memory=512m")
@@ -231,7 +180,7 @@ def test_a_batch_by_schedule_and_executors_of_their_own(lake: Group, images: tup
     )
     client.apply(
         spark_pod(
-            "driver", images[0], " ".join([f"exec {ingest} --master {master}", *(f"--conf {one}" for one in conf)])
+            "driver", lake_images[0], " ".join([f"exec {ingest} --master {master}", *(f"--conf {one}" for one in conf)])
         )
     )
     client.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=240s", "pod/driver", timeout_s=250)
