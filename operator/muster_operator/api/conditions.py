@@ -258,6 +258,14 @@ class Reason(Word):
         "An older ConsumerGroup refers to the same workload: this one neither scales nor restarts it.",
     )
     WORKLOAD_NOT_OBSERVED = "WorkloadNotObserved", "The workload's controller has not seen the last change yet."
+    WORKLOAD_PAUSED = (
+        "WorkloadPaused",
+        "The Rollout in `workloadRef` has pods of two templates and is paused: by a step of its own, or by its owner.",
+    )
+    WORKLOAD_DEGRADED = (
+        "WorkloadDegraded",
+        "Argo Rollouts calls the Rollout in `workloadRef` Degraded, aborted for example; the message has its words.",
+    )
     RESTART_REFUSED = "RestartRefused", "The restart annotation is not a time, which a Rollout needs."
     SCALING = "Scaling", "The number of consumers is being changed."
     RECORDING_PODS = "RecordingPods", "Leaving pods are recorded in the status before they are stopped."

@@ -2,20 +2,23 @@
 
 A pod belongs to a StatefulSet by its controller's uid. It belongs to a Deployment or Rollout through a ReplicaSet,
 which is not read: the controllers name the ReplicaSet `<workload>-<hash>` and label its pods with that hash, so a pod
-of another workload with an overlapping selector is recognised by its name and hash.
+of another workload with an overlapping selector is recognised by its name and hash. Kubernetes and Argo use labels of
+different names, which tells a Rollout's pods from those of a Deployment of the same name.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.api.workload import ROLLOUT, STATEFULSET
+from muster_operator.api.workload import DEPLOYMENT, ROLLOUT, STATEFULSET
 from muster_operator.kube.views import controller_uid, pod_view, statefulset_view
 from muster_operator.world.views import PodView, ReferencedView, StatefulSetView
 
 Object = Mapping[str, Any]
-_HASH_LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
+_HASH_LABELS = {DEPLOYMENT: "pod-template-hash", ROLLOUT: "rollouts-pod-template-hash"}
+_OF_ONE_TEMPLATE = re.compile(rf"(^|,){_HASH_LABELS[ROLLOUT]}=[^,]*")
 _OPERATORS = {
     "In": "{key} in ({values})",
     "NotIn": "{key} notin ({values})",
@@ -26,7 +29,8 @@ _OPERATORS = {
 
 def selector_of(live: Object) -> str | None:
     """Its label selector in the form of the API's `labelSelector`; None: it has none, or one that selects everything. A
-    Rollout that takes its pods from a Deployment shows its selector in the status only."""
+    Rollout that takes its pods from a Deployment shows its selector in the status only: with blueGreen that of the pods
+    which its Service leads to, so that the template's hash is left out here."""
     selector = (live.get("spec") or {}).get("selector") or {}
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for one in selector.get("matchExpressions") or ():
@@ -35,7 +39,7 @@ def selector_of(live: Object) -> str | None:
             return None
         parts.append(form.format(key=one.get("key"), values=",".join(sorted(map(str, one.get("values") or ())))))
     told = (live.get("status") or {}).get("selector") if live.get("kind") == ROLLOUT else None
-    return ",".join(parts) or (str(told) if told else None)
+    return ",".join(parts) or _OF_ONE_TEMPLATE.sub("", str(told or "")).removeprefix(",") or None
 
 
 def made_by(live: Object) -> tuple[str, str, str] | None:
@@ -55,6 +59,7 @@ def pods_of(live: Object, found: Iterable[Object]) -> tuple[PodView, ...]:
 
 def referenced_view(live: Object, pods: tuple[PodView, ...], *, selector: str) -> ReferencedView:
     metadata, status = live["metadata"], live.get("status") or {}
+    of_argo = status if live["kind"] == ROLLOUT else {}
     return ReferencedView(
         api_version=live["apiVersion"],
         kind=live["kind"],
@@ -67,6 +72,9 @@ def referenced_view(live: Object, pods: tuple[PodView, ...], *, selector: str) -
         selector=selector,
         restarted_at=_restarted_at(live),
         pods=pods,
+        phase=str(of_argo.get("phase") or ""),
+        phase_message=str(of_argo.get("message") or ""),
+        restart_done=of_argo.get("restartedAt"),
     )
 
 
@@ -83,10 +91,10 @@ def _owns(live: Object, pod: Object) -> bool:
     metadata = live["metadata"]
     if live["kind"] == STATEFULSET:
         return controller_uid(pod) == str(metadata["uid"])
-    labels = pod["metadata"].get("labels") or {}
-    names: set[object] = {f"{metadata['name']}-{labels[label]}" for label in _HASH_LABELS if label in labels}
+    found = (pod["metadata"].get("labels") or {}).get(_HASH_LABELS[live["kind"]])
     controllers: list[Object] = [one for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")]
-    return any(one.get("kind") == "ReplicaSet" and one.get("name") in names for one in controllers)
+    name = f"{metadata['name']}-{found}"
+    return found is not None and any(one.get("kind") == "ReplicaSet" and one.get("name") == name for one in controllers)
 
 
 def _restarted_at(live: Object) -> str | None:

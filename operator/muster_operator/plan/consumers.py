@@ -3,16 +3,24 @@
 A StatefulSet's pods are compared by ordinal and revision. For a Deployment or Rollout only numbers are compared: the
 controller's count of pods of the newest template shows the progress of a roll-out, and it is used only once the
 controller has observed the newest spec.
+
+A Rollout may stand still on purpose, half replaced: Argo's phase says so, and that its owner has to act. A restart of a
+Rollout changes no template: it is under way until Argo has written its time into the status.
 """
 
 from muster_operator import naming
 from muster_operator.api.conditions import Reason
+from muster_operator.api.workload import ROLLOUT
+from muster_operator.plan.conditions import timestamp
 from muster_operator.plan.pods import missing, observed, outdated
+from muster_operator.plan.referenced import restart_time
 from muster_operator.plan.scaling import naming_some
 from muster_operator.world.group import GroupWorld
 from muster_operator.world.views import PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 Lack = tuple[Reason, str]
+STANDSTILLS = {"Paused": Reason.WORKLOAD_PAUSED, "Degraded": Reason.WORKLOAD_DEGRADED}
+"""By Argo's phase."""
 
 
 def unusable(world: GroupWorld) -> Lack | None:
@@ -31,6 +39,15 @@ def rolling(world: GroupWorld) -> bool:
         return world.statefulset.current_revision != world.statefulset.update_revision
     found = world.referenced
     return isinstance(found, ReferencedView) and found.updated_replicas < found.replicas
+
+
+def degraded_by_argo(world: GroupWorld) -> Lack | None:
+    """A Rollout's phase Degraded, once Argo has observed the newest spec."""
+    found = world.referenced
+    if not isinstance(found, ReferencedView) or found.observed_generation < found.generation:
+        return None
+    is_degraded = STANDSTILLS.get(found.phase) == Reason.WORKLOAD_DEGRADED
+    return (Reason.WORKLOAD_DEGRADED, f"{found.title} is {found.phase}: {found.phase_message}") if is_degraded else None
 
 
 def lacking(world: GroupWorld) -> Lack | None:
@@ -68,9 +85,12 @@ def _of_counted(world: GroupWorld, found: ReferencedView) -> Lack | None:
     staying = [pod for pod in found.pods if not pod.terminating]
     if found.updated_replicas < found.replicas:
         text = f"{found.updated_replicas} of {found.replicas} pods are of the newest template"
-        return Reason.ROLLING_OUT, text
+        return _standstill(found, text) or (Reason.ROLLING_OUT, text)
+    if _restarts(found, world.now_ms):
+        return Reason.ROLLING_OUT, f"Argo Rollouts replaces the pods made before {found.restarted_at}"
     if len(staying) > found.replicas:
-        return Reason.SCALING, f"{len(staying)} pods exist, {found.replicas} are wanted"
+        text = f"{len(staying)} pods exist, {found.replicas} are wanted"
+        return _standstill(found, text) or (Reason.SCALING, text)
     terminating = [pod.name for pod in found.pods if pod.terminating]
     if terminating:
         return Reason.POD_TERMINATING, f"{naming_some(terminating)} are being stopped"
@@ -79,3 +99,15 @@ def _of_counted(world: GroupWorld, found: ReferencedView) -> Lack | None:
     if absent:
         waiting.append(f"{absent} that do not exist yet")
     return (Reason.WAITING_FOR_POD, f"{naming_some(waiting)} not Ready") if waiting else None
+
+
+def _standstill(found: ReferencedView, text: str) -> Lack | None:
+    """Why Argo goes no further with a Rollout, with `text` about its pods; None: it goes on."""
+    reason = STANDSTILLS.get(found.phase)
+    return None if reason is None else (reason, f"{found.title} is {found.phase} ({found.phase_message}): {text}")
+
+
+def _restarts(found: ReferencedView, now_ms: int) -> bool:
+    """Argo has not finished a restart of this Rollout whose time has come."""
+    asked = restart_time(found.restarted_at or "") if found.kind == ROLLOUT else None
+    return asked is not None and asked <= timestamp(now_ms) and asked != restart_time(found.restart_done or "")

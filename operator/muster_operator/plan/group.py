@@ -33,6 +33,7 @@ NEWS = (
             Reason.NAME_TAKEN,
             Reason.POD_FAILING,
             Reason.RESTART_REFUSED,
+            Reason.WORKLOAD_DEGRADED,
             Reason.WORKLOAD_NOT_FOUND,
             Reason.WORKLOAD_REFUSED,
             Reason.WORKLOAD_SHARED,

@@ -15,7 +15,7 @@ from muster_operator.plan import referenced
 from muster_operator.plan.addresses import address
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, finding, merged, restart_told
-from muster_operator.plan.consumers import lacking, ready, unusable
+from muster_operator.plan.consumers import STANDSTILLS, degraded_by_argo, lacking, ready, unusable
 from muster_operator.plan.departing import Departing
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
 from muster_operator.plan.pausing import held_at
@@ -243,7 +243,7 @@ def _progressing(
             return finding(type_, True, leaving.decision, leaving.reason)
         pods = lacking(world)
         if pods is not None:
-            return finding(type_, True, pods[0], pods[1] + _promise(pods[0], static))
+            return finding(type_, pods[0] not in STANDSTILLS.values(), pods[0], pods[1] + _promise(pods[0], static))
     if isinstance(world.group, ObservedGroup) and world.group.state in MOVING:
         return finding(type_, True, Reason.GROUP_REBALANCING, f"the group is in {world.group.state}")
     if not world.spec.runs_consumers:
@@ -293,7 +293,7 @@ def _of_workload(world: GroupWorld) -> tuple[Reason, str] | None:
         message = f"ConsumerGroup {world.workload_elder} is older and refers to {world.referenced.title} too: it alone"
         return Reason.WORKLOAD_SHARED, f"{message} scales and restarts it"
     refused = referenced.refusal(world)
-    return None if refused is None else (Reason.RESTART_REFUSED, refused)
+    return degraded_by_argo(world) if refused is None else (Reason.RESTART_REFUSED, refused)
 
 
 def is_paused(world: GroupWorld) -> bool:

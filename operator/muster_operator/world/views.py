@@ -92,6 +92,12 @@ class ReferencedView:
     """The last requested restart in it: text for Deployments and StatefulSets, a time for Rollouts."""
     pods: tuple[PodView, ...]
     """All its pods, terminating ones included, by name."""
+    phase: str = ""
+    """`status.phase` of a Rollout: Healthy, Progressing, Paused, Degraded; "" for the others."""
+    phase_message: str = ""
+    """`status.message` of a Rollout: why it is in that phase."""
+    restart_done: str | None = None
+    """`status.restartedAt` of a Rollout: the last restart whose pods are all replaced."""
 
     @property
     def title(self) -> str:

@@ -1,8 +1,9 @@
 """What Kubernetes' own controllers and a kubelet would do next, one step at a time, against a fake API server.
 
 StatefulSets (Parallel; OnDelete and RollingUpdate by revision and partition), their claims and volumes, Deployments and
-Rollouts (one more pod than wanted while they roll, one new pod a step), pods that start and end, statuses. A revision
-is a hash of the pod template; `broken_images` never become Ready.
+Rollouts (one more pod than wanted while they roll, one new pod a step; a Rollout's `restartAt` ends one pod at a time
+and makes no ReplicaSet), pods that start and end, statuses. A revision is a hash of the pod template; `broken_images`
+never become Ready.
 """
 
 import hashlib
@@ -16,6 +17,8 @@ from tests.operator.fakes.clocks import FakeClock
 from tests.operator.fakes.fake_kube import FakeKube
 
 Object = dict[str, Any]
+RESTART_LOOK_MS = 30_000
+"""Argo looks again whether the next pod can be restarted."""
 
 
 class FakeControllers:
@@ -32,6 +35,9 @@ class FakeControllers:
         self._volumes = 0
         self._templates: dict[str, Object] = {}
         """Revision → pod template."""
+        self._made_for: dict[str, str | None] = {}
+        """Pod of a Deployment or Rollout → the restart that had been asked for when it was made."""
+        self._restarts_next_ms = 0
 
     def step(self) -> None:
         """One round of every controller."""
@@ -134,8 +140,8 @@ class FakeControllers:
     def _deployment(self, live: Object) -> None:
         """One ReplicaSet for each template: the newest has the wanted number, one more than it while others go."""
         namespace, name = live["metadata"]["namespace"], live["metadata"]["name"]
-        asked = [live["spec"]["template"], live["spec"].get("restartAt")]
-        digest = _hash(asked)
+        restart = live["spec"].get("restartAt")
+        digest = _hash(live["spec"]["template"])
         owner = f"{name}-{digest}"
         wanted = int(live["spec"].get("replicas", 1))
         pods = [
@@ -150,8 +156,14 @@ class FakeControllers:
         if len(fresh) < wanted and len(fresh) + len(old) <= wanted:
             self._births += 1
             self._create_replica(live, f"{owner}-{self._births:05}", owner, digest)
+            self._made_for[f"{owner}-{self._births:05}"] = restart
         elif old and all(self._ready(self._kube.objects.get(_key(one), one)) for one in fresh):
             self._kube._end(old[0])
+        stale = [one for one in fresh if self._made_for[one["metadata"]["name"]] != restart]
+        are_ready = len(fresh) == wanted and all(self._ready(self._kube.objects.get(_key(one), one)) for one in fresh)
+        if stale and are_ready and self._clock.now_ms >= self._restarts_next_ms:
+            self._kube._end(stale[0])
+            self._restarts_next_ms = self._clock.now_ms + RESTART_LOOK_MS
         status = {
             "observedGeneration": live["metadata"]["generation"] if live["kind"] == "Deployment"
             else str(live["metadata"]["generation"]),
@@ -159,6 +171,8 @@ class FakeControllers:
             "updatedReplicas": len(fresh[:wanted]),
             "readyReplicas": sum(self._ready(self._kube.objects.get(_key(one), one)) for one in [*fresh, *old]),
         }  # fmt: skip
+        if restart is not None and not stale:
+            status["restartedAt"] = restart
         self._kube.edit(*_key(live), lambda one: one.update(status={**one.get("status", {}), **status}))
 
     def _create_replica(self, live: Object, pod: str, owner: str, digest: str) -> None:

@@ -60,17 +60,44 @@ def test_a_rollout_that_takes_its_pods_from_a_deployment_tells_its_selector_in_i
     assert selector_of({**live, "kind": "Deployment"}) is None
 
 
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ("app=x,rollouts-pod-template-hash=5d9f", "app=x"),
+        ("rollouts-pod-template-hash=5d9f,tier in (a,b)", "tier in (a,b)"),
+        ("app=x,rollouts-pod-template-hash=5d9f,tier=a", "app=x,tier=a"),
+        ("rollouts-pod-template-hash=5d9f", None),
+        ("", None),
+    ],
+)
+def test_with_blue_and_green_that_selector_is_of_one_template_and_its_pods_are_of_both(
+    told: str, text: str | None
+) -> None:
+    live = workload("Rollout", spec={"workloadRef": {"name": "x"}}, status={"selector": told})
+    assert selector_of(live) == text
+
+
 def test_pods_of_a_deployment_are_those_of_its_replica_sets() -> None:
     """A selector may overlap with another workload's, by mistake or by design."""
     found = [
         pod("a", controller=replica_set("orders-5d9f"), labels={"pod-template-hash": "5d9f"}),
-        pod("b", controller=replica_set("orders-77aa"), labels={"rollouts-pod-template-hash": "77aa"}),
+        pod("b", controller=replica_set("orders-77aa"), labels={"pod-template-hash": "77aa"}),
         pod("other", controller=replica_set("orders-eu-5d9f"), labels={"pod-template-hash": "5d9f"}),
         pod("lying", controller=replica_set("orders-5d9f"), labels={"pod-template-hash": "other"}),
         pod("by hand", controller=None, labels={"pod-template-hash": "5d9f"}),
         pod("a job's", controller={"kind": "Job", "name": "orders-5d9f"}, labels={"pod-template-hash": "5d9f"}),
     ]
     assert [one.name for one in pods_of(workload(), found)] == ["a", "b"]
+
+
+def test_a_rollout_and_a_deployment_of_one_name_keep_their_pods_apart() -> None:
+    """A Rollout that takes its template from a Deployment may have its name, and has its labels."""
+    found = [
+        pod("kubernetes", controller=replica_set("orders-5d9f"), labels={"pod-template-hash": "5d9f"}),
+        pod("argo", controller=replica_set("orders-77aa"), labels={"rollouts-pod-template-hash": "77aa"}),
+    ]
+    assert [one.name for one in pods_of(workload(), found)] == ["kubernetes"]
+    assert [one.name for one in pods_of(workload("Rollout"), found)] == ["argo"]
 
 
 def test_pods_of_a_statefulset_are_those_of_its_uid() -> None:
@@ -113,6 +140,12 @@ def test_what_it_says_of_itself() -> None:
         selector="a=b",
     )  # fmt: skip
     assert (rollout.observed_generation, rollout.restarted_at) == (4, "2026-01-01T00:00:00Z")
+    assert (rollout.phase, rollout.phase_message, rollout.restart_done) == ("", "", None)
+    status = {"phase": "Paused", "message": "CanaryPauseStep", "restartedAt": "2026-01-01T00:00:00Z"}
+    rollout = referenced_view(workload("Rollout", status=status), (), selector="a=b")
+    assert (rollout.phase, rollout.phase_message) == ("Paused", "CanaryPauseStep")
+    assert rollout.restart_done == "2026-01-01T00:00:00Z"
+    assert referenced_view(workload(status=status), (), selector="a=b").phase == "", "Argo's words are of its own kind"
 
 
 def test_a_statefulset_that_counts_from_five_and_waits_for_deletions() -> None:

@@ -268,6 +268,73 @@ def test_what_the_pods_of_a_deployment_lack(pods: list[PodView], view: dict[str,
     assert said(world, "Progressing") == ("True", reason)
 
 
+# -- A Rollout, as Argo tells of it. --
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"), [("Paused", Reason.WORKLOAD_PAUSED), ("Degraded", Reason.WORKLOAD_DEGRADED)]
+)
+@pytest.mark.parametrize(
+    ("pods", "updated", "text"),
+    [(3, 1, "1 of 3 pods are of the newest template"), (6, 3, "6 pods exist, 3 are wanted")],
+    ids=["canary", "blue and green"],
+)
+def test_a_rollout_that_stands_still_does_not_progress(
+    phase: str, reason: Reason, pods: int, updated: int, text: str
+) -> None:
+    view = {"kind": "Rollout", "pods": [replica(n) for n in range(pods)], "updated_replicas": updated}
+    world = referring_world(group=group_view(DYNAMIC), phase=phase, phase_message="why", **view)
+    for type_ in ("Ready", "Progressing"):
+        assert said(world, type_) == ("False", reason)
+        assert message(world, type_) == f"Rollout g is {phase} (why): {text}"
+    assert said(world, "Degraded")[0] == ("True" if phase == "Degraded" else "False")
+    goes_on = referring_world(group=group_view(DYNAMIC), phase="Progressing", phase_message="why", **view)
+    assert said(goes_on, "Progressing") == ("True", Reason.ROLLING_OUT if updated < 3 else Reason.SCALING)
+    unseen = referring_world(group=group_view(DYNAMIC), phase=phase, phase_message="why", generation=4, **view)
+    assert said(unseen, "Progressing") == ("True", Reason.WORKLOAD_NOT_OBSERVED), "the phase is of an older spec"
+    assert said(unseen, "Degraded")[0] == "False"
+
+
+def test_a_rollout_that_is_paused_or_degraded_and_complete_is_ready() -> None:
+    complete = {"kind": "Rollout", "pods": [replica(n) for n in range(3)]}
+    paused = referring_world(group=group_view(DYNAMIC), phase="Paused", phase_message="manually paused", **complete)
+    assert said(paused, "Ready") == ("True", Reason.GROUP_STABLE)
+    assert said(paused, "Degraded") == ("False", Reason.AS_EXPECTED)
+    invalid = referring_world(group=group_view(DYNAMIC), phase="Degraded", phase_message="InvalidSpec: x", **complete)
+    assert said(invalid, "Ready") == ("True", Reason.GROUP_STABLE)
+    assert said(invalid, "Degraded") == ("True", Reason.WORKLOAD_DEGRADED)
+    assert message(invalid, "Degraded") == "Rollout g is Degraded: InvalidSpec: x"
+    assert [one.reason for one in plan_group(invalid, SETTINGS).events] == [Reason.WORKLOAD_DEGRADED]
+
+
+@pytest.mark.parametrize(
+    ("done", "at", "restarts"),
+    [
+        (None, "2020-01-01T00:00:00Z", True),
+        ("2019-01-01T00:00:00Z", "2020-01-01T00:00:00Z", True),
+        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", False),
+        ("2020-01-01T00:00:00Z", "2020-01-01T01:00:00+01:00", False),
+        (None, "9999-01-01T00:00:00Z", False),
+        (None, None, False),
+    ],
+    ids=["never before", "again", "done", "the same time", "later", "none"],
+)
+def test_a_restart_of_a_rollout_lasts_until_argo_has_finished_it(
+    done: str | None, at: str | None, restarts: bool
+) -> None:
+    """No template changes and one pod is replaced at a time: in between all are Ready."""
+    pods = [replica(n) for n in range(3)]
+    world = referring_world(kind="Rollout", pods=pods, group=group_view(DYNAMIC), restart_done=done)
+    assert isinstance(world.referenced, ReferencedView)
+    world = dataclasses.replace(world, referenced=dataclasses.replace(world.referenced, restarted_at=at))
+    assert said(world, "Ready")[0] == ("False" if restarts else "True")
+    assert said(world, "Progressing") == (
+        ("True", Reason.ROLLING_OUT) if restarts else ("False", Reason.CONVERGED)
+    )
+    if restarts:
+        assert f"replaces the pods made before {at}" in message(world, "Progressing")
+
+
 def test_who_replaces_pods_is_said_where_nobody_does() -> None:
     world = referring_world(kind="StatefulSet", pods=[pod(0, revision="r0"), pod(1), pod(2)], group=group_view(STATIC))
     assert isinstance(world.statefulset, StatefulSetView)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from muster_operator.naming import RESTART_ANNOTATION
+from muster_operator.plugin.waiting import restart_progress
 from muster_operator.world.group import MemberView, ObservedGroup
 
 from tests.operator.fakes.bench import World, cluster, group, run
@@ -12,6 +13,8 @@ from tests.operator.fakes.faults import Crash, FaultLine
 from tests.operator.runtime.test_crashes import READS, SETTLE_MS, members, settled, stable
 
 AT = "2026-03-01T12:00:00Z"
+PAST = "1970-01-01T00:10:00Z"
+"""Before the fake clock begins."""
 
 
 def workload(kind: str = "Deployment", *, name: str = "g", replicas: int = 3, **spec: Any) -> dict[str, Any]:
@@ -165,6 +168,26 @@ def test_a_restart_replaces_its_pods_once(kind: str) -> None:
     assert [one for one in world.fake.writes() if one[1] == kind] == [("restart", kind, "g")]
     assert status(world)["restartedAt"] == AT
     assert said(world, "Progressing") == ("False", "Converged")
+
+
+def test_whoever_follows_the_restart_of_a_rollout_hears_done_when_all_pods_are_new() -> None:
+    """`kubectl muster restart` reads the status; Argo replaces pod after pod, with all Ready in between."""
+
+    async def scene() -> tuple[set[str], set[str]]:
+        world = await started(workload("Rollout"), referring("Rollout"))
+        before = set(pods(world))
+        world.fake.edit(
+            "ConsumerGroup", "ns", "group", lambda one: one["metadata"].update(annotations={RESTART_ANNOTATION: PAST})
+        )
+        for _ in range(200):
+            await world.run(1_000)
+            if restart_progress(live(world, "ConsumerGroup", "group"), restarted_at=PAST)[0] == "done":
+                break
+        return before, set(pods(world))
+
+    before, after = run(scene())
+    assert len(after) == 3
+    assert not before & after
 
 
 # -- What cannot be used. --
