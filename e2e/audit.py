@@ -1,4 +1,4 @@
-"""What the operator's service account asked of the API server, from the server's own audit log.
+"""What the operator's service account, or another, asked of the API server, from the server's own audit log.
 
 Times are the server's, of the moment a request was received; the tests run on the same machine, so they compare with
 `time.time()`. A reader begins where the log ended when it was made.
@@ -36,25 +36,26 @@ class Audit:
     path: Path
     begin: int
     """Bytes of the log that are older."""
+    user: str = USER
 
     @classmethod
-    def now(cls, node: Description) -> "Audit":
+    def now(cls, node: Description, user: str = USER) -> "Audit":
         path = node.state / "logs" / "audit.log"
-        return cls(path=path, begin=path.stat().st_size)
+        return cls(path=path, begin=path.stat().st_size, user=user)
 
     def asked(self) -> Iterator[Asked]:
-        """Every request of the operator since this reader was made, in the log's order."""
+        """Every request of the user since this reader was made, in the log's order."""
         with self.path.open("rb") as log:
             log.seek(self.begin)
             for line in log:
                 if not line.endswith(b"\n"):
                     return  # being written
                 event = json.loads(line)
-                if event["user"]["username"] == USER and "objectRef" in event:
+                if event["user"]["username"] == self.user and "objectRef" in event:
                     yield _asked(event)
 
     def writes(self) -> list[Asked]:
-        """Those that may change something, apart from the Lease."""
+        """Those that may change something, apart from Leases."""
         return [one for one in self.asked() if one.verb in WRITES and one.resource != "leases"]
 
     def evictions(self, namespace: str) -> dict[str, float]:

@@ -5,6 +5,7 @@
 
 import sys
 
+from e2e.argo import controller
 from e2e.kind import machines
 from e2e.node import images, kubelet
 from e2e.node.images import Image
@@ -23,6 +24,11 @@ def object_store() -> Image:
     return images.program(go_tools.built(s3.MODULE, s3.PACKAGE), "versitygw")
 
 
+def argo() -> Image:
+    """Argo Rollouts' controller."""
+    return controller.image()
+
+
 def load(image: Image, node: Description) -> str:
     """Onto every node; returns its name, for a pod's `image:`."""
     if len(node.nodes) == 1:
@@ -34,5 +40,5 @@ def load(image: Image, node: Description) -> str:
 
 
 if __name__ == "__main__":
-    for made in (pipeline(), object_store()):
+    for made in (pipeline(), object_store(), argo()):
         sys.stdout.write(f"{made.name}  {made.archive}\n")

@@ -12,7 +12,7 @@ SESSION_S = 45
 
 @dataclass(slots=True, kw_only=True)
 class Theirs:
-    """A Deployment or StatefulSet and the ConsumerGroup that refers to it, of one name."""
+    """A Deployment, StatefulSet or Rollout and the ConsumerGroup that refers to it, of one name."""
 
     cluster: Cluster
     client: Client
@@ -21,6 +21,10 @@ class Theirs:
     kind: str = "Deployment"
     partitions: int = 6
     first_ordinal: int = 0
+    strategy: Mapping[str, Any] = field(default_factory=dict)
+    """Of a Rollout."""
+    borrows: bool = False
+    """A Rollout whose template is that of the Deployment of its name, which Argo scales to 0."""
     produced: list[str] = field(default_factory=list)
 
     def topics(self) -> "Theirs":
@@ -47,7 +51,16 @@ class Theirs:
         if self.kind == "StatefulSet":
             spec |= {"serviceName": self.name, "podManagementPolicy": "Parallel"}
             spec |= {"ordinals": {"start": self.first_ordinal}} if self.first_ordinal else {}
-        return {"apiVersion": "apps/v1", "kind": self.kind, "metadata": {"name": self.name}, "spec": spec}
+        if self.kind == "Rollout":
+            spec["strategy"] = self.strategy
+        if self.borrows:
+            lender = {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name, "scaleDown": "onsuccess"}
+            spec = {"replicas": replicas, "strategy": self.strategy, "workloadRef": lender}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": self.name}, "spec": spec}
+
+    @property
+    def api_version(self) -> str:
+        return "argoproj.io/v1alpha1" if self.kind == "Rollout" else "apps/v1"
 
     def _pod(self) -> dict[str, Any]:
         facts = {
@@ -86,7 +99,7 @@ class Theirs:
                     "clusterRef": {"name": self.cluster.name},
                     "groupId": self.name,
                     "topics": [self.name],
-                    "workloadRef": {"apiVersion": "apps/v1", "kind": self.kind, "name": self.name},
+                    "workloadRef": {"apiVersion": self.api_version, "kind": self.kind, "name": self.name},
                     **spec,
                 },
             }

@@ -4,10 +4,6 @@ kubeadm comes from the module file of the cluster, so that it is of the same rel
 has a module file of its own.
 """
 
-import fcntl
-import shutil
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,21 +30,6 @@ def ensure() -> Programs:
     compiler = build.compiler()
     kubeadm = paths.K8S / f"kubeadm-{build.key(compiler, flags)}" / "kubeadm"
     kind = paths.K8S / f"kind-{build.key(compiler, KIND_FLAGS, KIND_SOURCE)}" / "kind"
-    _once(kubeadm, lambda out: build.compile_into(flags, out, KUBEADM_PACKAGE))
-    _once(kind, lambda out: build.compile_into(KIND_FLAGS, out, KIND_PACKAGE, source=KIND_SOURCE))
+    build.once(kubeadm, lambda out: build.compile_into(flags, out, KUBEADM_PACKAGE))
+    build.once(kind, lambda out: build.compile_into(KIND_FLAGS, out, KIND_PACKAGE, source=KIND_SOURCE))
     return Programs(kubeadm=kubeadm, kind=kind)
-
-
-def _once(program: Path, make: Callable[[Path], None]) -> None:
-    folder = program.parent
-    paths.K8S.mkdir(parents=True, exist_ok=True)
-    with (paths.K8S / f"lock-{program.name}").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if program.exists():
-            return
-        print(f"building {program.name} from Go modules (once) ...", file=sys.stderr, flush=True)
-        scratch = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir()
-        make(scratch / program.name)
-        scratch.rename(folder)

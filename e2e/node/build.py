@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +130,22 @@ def _build_into(folder: Path, flags: str) -> None:
     for part in parts.stdout.split():
         (scratch / part).symlink_to(PROGRAM)
     scratch.rename(folder)
+
+
+def once(program: Path, make: Callable[[Path], None]) -> None:
+    """`program` in a folder of its own: `make` writes it, and what belongs beside it, unless it is there."""
+    folder = program.parent
+    paths.K8S.mkdir(parents=True, exist_ok=True)
+    with (paths.K8S / f"lock-{program.name}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if program.exists():
+            return
+        print(f"building {program.name} from Go modules (once) ...", file=sys.stderr, flush=True)
+        scratch = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        make(scratch / program.name)
+        scratch.rename(folder)
 
 
 def compile_into(flags: str, out: Path, package: str, *switches: str, source: Path = paths.CLUSTER_SOURCE) -> None:

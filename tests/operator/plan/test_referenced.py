@@ -328,9 +328,7 @@ def test_a_restart_of_a_rollout_lasts_until_argo_has_finished_it(
     assert isinstance(world.referenced, ReferencedView)
     world = dataclasses.replace(world, referenced=dataclasses.replace(world.referenced, restarted_at=at))
     assert said(world, "Ready")[0] == ("False" if restarts else "True")
-    assert said(world, "Progressing") == (
-        ("True", Reason.ROLLING_OUT) if restarts else ("False", Reason.CONVERGED)
-    )
+    assert said(world, "Progressing") == (("True", Reason.ROLLING_OUT) if restarts else ("False", Reason.CONVERGED))
     if restarts:
         assert f"replaces the pods made before {at}" in message(world, "Progressing")
 
