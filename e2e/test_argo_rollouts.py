@@ -212,17 +212,19 @@ def test_a_canary_at_its_pause_an_aborted_one_and_a_paused_rollout_are_told_as_a
 
 
 def paused_by_its_owner(mine: Theirs) -> None:
-    """`spec.paused`: complete it is Ready, and its number still changes; a new template makes nothing move."""
+    """`spec.paused`: complete it is Ready; then Argo follows neither a number nor a new template until it goes on."""
     merge(mine, {"spec": {"paused": True}})
     assert becomes(mine, "Paused") == "manually paused"
-    scale(mine, 3)
-    mine.ready_text("3/3", 120)
-    mine.stable(3)
     says(mine, "Ready", "True", "GroupStable")
+    scale(mine, 3)
+    text = f"Rollout {mine.name} is Paused (manually paused): "
+    assert says(mine, "Ready", "False", "WorkloadPaused") == f"{text}6 pods exist, 3 are wanted"
+    assert mine.live()["spec"]["replicas"] == 3
     new_template(mine, "4")
-    text = f"Rollout {mine.name} is Paused (manually paused): 0 of 3 pods are of the newest template"
-    assert says(mine, "Ready", "False", "WorkloadPaused") == text
-    assert revisions(mine) == ["2"] * 3
+    until("word of the new template", lambda: condition(mine.read(), "Ready")["message"] == (
+        f"{text}0 of 3 pods are of the newest template"), 60)  # fmt: skip
+    assert condition(mine.read(), "Progressing")["status"] == "False"
+    assert revisions(mine) == ["2"] * 6
     merge(mine, {"spec": {"paused": False}})
     until("the step's pause", lambda: phase(mine) == ("Paused", "CanaryPauseStep"), 120)
     tell_argo(mine, promoteFull=True)
