@@ -139,6 +139,9 @@ CERTIFICATES_MAX: Final = 100
 """Certificates of one PEM text that are read."""
 CERTIFICATE_EXPIRES_DAYS: Final = 14
 """A certificate that others have to renew is warned about from this many days on."""
+CERTIFICATE_ISSUED_MS: Final = 60_000
+"""How long cert-manager may take for a certificate before the condition says that somebody has to look. By a CA that it
+has at hand it takes about a second; who asks an authority outside is told meanwhile what is going on."""
 
 # Status and Events.
 LAG_BAND_HELD_MS: Final = 60_000

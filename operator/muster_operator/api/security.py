@@ -79,7 +79,7 @@ class ListenerTls:
         " that clients are told. A change of it is taken up without a restart.",
     )
     issuer_ref: IssuerRef | None = spec_field(
-        Record(IssuerRef), "Issuer of cert-manager: the operator makes a Certificate NAME-LISTENER for it."
+        Record(IssuerRef), "Issuer of cert-manager: the operator makes a Certificate NAME-LISTENER-tls for it."
     )
     trusted_secret_name: str | None = spec_field(
         NAME,

@@ -21,7 +21,7 @@ every client at a moment that nobody chose; the condition names the Secret and t
 from dataclasses import dataclass
 
 from muster_operator import naming
-from muster_operator.limits import CERTIFICATE_BACKDATE_MS
+from muster_operator.limits import CERTIFICATE_BACKDATE_MS, CERTIFICATE_ISSUED_MS
 from muster_operator.plan.actions import Action, ChangeAuthority, IssueCertificate, NewSecret, PublishTrust
 from muster_operator.resources.certificate_names import names_of
 from muster_operator.resources.owned import owner_reference
@@ -56,8 +56,17 @@ def plan_certificates(world: ClusterWorld) -> CertificatesPlan:
         actions += _trust(world, name)
     if world.spec.has_cluster_ca:
         actions += _leaf(world, cluster, dates)
+    dates += _looks(world)
     later = [one for one in dates if one > world.now_ms]
     return CertificatesPlan(tuple(actions), min(later, default=None))
+
+
+def _looks(world: ClusterWorld) -> list[int]:
+    """When to look again at what cert-manager was asked for: Secrets are not watched."""
+    now = world.now_ms
+    missing = [one.issued for one in world.certificates.given if one.problem is not None and one.issued is not None]
+    asked = [(one.changed_ms or 0) + CERTIFICATE_ISSUED_MS for one in missing]
+    return [one if now < one < now + CERTIFICATE_ISSUED_MS else now + CERTIFICATE_ISSUED_MS for one in asked]
 
 
 def _authority(world: ClusterWorld, name: str, dates: list[int]) -> list[Action]:

@@ -2,7 +2,8 @@
 falls each day would be a write each day.
 
 The condition is there only while a spec has TLS. What needs a person names the Secret and the cure; the coordinators
-judge their files themselves and keep the ones before (ADR 51), so none of this stops a pass.
+judge their files themselves and keep the ones before (ADR 51), so none of this stops a pass. cert-manager has a minute
+for what it was asked for; then its own words are part of the message.
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.security import TLS
-from muster_operator.limits import CERTIFICATE_EXPIRES_DAYS
+from muster_operator.limits import CERTIFICATE_EXPIRES_DAYS, CERTIFICATE_ISSUED_MS
 from muster_operator.plan.conditions import Finding, finding, timestamp
-from muster_operator.world.certificates import AuthorityView, CertificateView, Damaged, LeafView
+from muster_operator.world.certificates import AuthorityView, CertificateView, Damaged, IssuedView, LeafView
 from muster_operator.world.cluster import ClusterWorld
 
 DAY_MS = 86_400_000
@@ -37,7 +38,11 @@ def certificates_finding(world: ClusterWorld) -> Finding | None:
     for given in view.given:
         if given.problem is not None:
             message = f"Secret {given.name} of listener {given.listener} cannot be used: {given.problem}"
-            return finding(type_, False, Reason.SECRET_UNUSABLE, f"{message}; put what is right into it")
+            if given.issued is None:
+                return finding(type_, False, Reason.SECRET_UNUSABLE, f"{message}; put what is right into it")
+            message = f"{message}; {_issued(given.name, given.issued)}"
+            reason = Reason.CREATING_CHILDREN if _is_asked(world, given.issued) else Reason.SECRET_UNUSABLE
+            return finding(type_, False, reason, message)
     first = min(_certificates(world), key=lambda one: one[1].not_after_ms, default=None)
     if first is None or _lacks(world):
         return finding(type_, False, Reason.CREATING_CHILDREN, "certificates are being made")
@@ -45,10 +50,24 @@ def certificates_finding(world: ClusterWorld) -> Finding | None:
     date = timestamp(certificate.not_after_ms)
     if world.now_ms >= certificate.not_after_ms:
         return finding(type_, False, Reason.CERTIFICATE_EXPIRED, f"Secret {name} has expired on {date}: renew it")
-    if name in {one.name for one in view.given} and _is_late(world, certificate):
+    of_others = {one.name: one.issued for one in view.given}
+    if name in of_others and _is_late(world, certificate):
         message = f"Secret {name} expires on {date}, and the operator does not renew it"
+        if (issued := of_others[name]) is not None:
+            message = f"{message}; {_issued(name, issued)}"
         return finding(type_, True, Reason.CERTIFICATE_EXPIRING, message)
     return finding(type_, True, Reason.CERTIFICATES_VALID, f"Secret {name} is the first that expires, on {date}")
+
+
+def _issued(name: str, issued: IssuedView) -> str:
+    """Who makes it, and what is known of why there is none."""
+    maker = f"cert-manager makes it for Certificate {name} by {issued.issuer}"
+    return maker if issued.says is None else f"{maker}: {issued.says}"
+
+
+def _is_asked(world: ClusterWorld, issued: IssuedView) -> bool:
+    """It was, or something about it has changed, a moment ago."""
+    return issued.changed_ms is None or world.now_ms - issued.changed_ms < CERTIFICATE_ISSUED_MS
 
 
 def needs_person(found: Finding | None) -> bool:

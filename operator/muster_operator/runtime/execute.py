@@ -1,9 +1,10 @@
 """Executes a plan: the only module in which the operator changes anything outside. In order; the first failure ends the
 pass.
 
-Three failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
-(`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), and a lost replica that may not be replaced now, or
-a coordinator that may not leave, or more replicas that there may not be (`Done.not_replaced`, `Done.not_left`, asked
+Four failures do not end it, and are reported beside what the rest of the plan did: a volume claim that may not grow
+(`Done.refused`, asked again after BACKOFF_MAX_MS: `claim_growth`), a Certificate that cert-manager cannot be asked for
+(`Done.not_issued`: whoever has a certificate goes on with it), and a lost replica that may not be replaced now, or a
+coordinator that may not leave, or more replicas that there may not be (`Done.not_replaced`, `Done.not_left`, asked
 again after a back-off: `replacing`).
 
 Invariants that hold here whatever was planned:
@@ -27,7 +28,7 @@ from typing import Any
 
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, OperatorError, Refused, Transient
-from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, WATCHED, kind_of
+from muster_operator.kube.kinds import CERTIFICATE, POD, SECRET, STATEFULSET, WATCHED, kind_of
 from muster_operator.kube.views import controller_uid
 from muster_operator.naming import HELD_ANNOTATION, ordinal_of
 from muster_operator.plan.actions import (
@@ -62,6 +63,7 @@ from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.certificate_work import CertificateWork
 from muster_operator.runtime.claim_growth import ClaimGrowth
+from muster_operator.runtime.failure import not_issued
 from muster_operator.runtime.kafka_actions import KafkaActions, subject
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
@@ -96,11 +98,13 @@ class Target:
 @dataclass(slots=True)
 class Done:
     """Result of a pass: action names in order, whether an eviction was forbidden for now, the first volume claim that
-    may not grow, why a lost replica was not replaced, and why a coordinator may not leave."""
+    may not grow, the first Certificate that could not be asked for, why a lost replica was not replaced, and why a
+    coordinator may not leave."""
 
     actions: list[str] = field(default_factory=list)
     blocked: bool = False
     refused: Refused | None = None
+    not_issued: OperatorError | None = None
     not_replaced: OperatorError | None = None
     not_left: OperatorError | None = None
 
@@ -190,7 +194,17 @@ class Executor:
             return "it is not there, as far as we know"
         return drifted(self._settled.as_intended(live), manifest)
 
-    async def _apply(self, action: Apply, target: Target, _: Done) -> bool:
+    async def _apply(self, action: Apply, target: Target, done: Done) -> bool:
+        if kind_of(action.manifest["apiVersion"], action.manifest["kind"]) != CERTIFICATE:
+            return await self._apply_now(action, target)
+        try:
+            return await self._apply_now(action, target)
+        except (Transient, Refused) as error:
+            self._metrics.action(type(action).__name__, "failed")
+            done.not_issued = done.not_issued or not_issued(action.manifest["metadata"]["name"], error)
+            return False
+
+    async def _apply_now(self, action: Apply, target: Target) -> bool:
         manifest = action.manifest
         why = self._why_apply(manifest, target)
         if why is None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.errors import InvalidObject
-from muster_operator.errors import FORBIDDEN, OperatorError, Refused
+from muster_operator.errors import FORBIDDEN, OperatorError, Refused, Transient
+from muster_operator.kube.answers import clip
+from muster_operator.kube.kinds import CERTIFICATE
 from muster_operator.limits import FORBIDDEN_QUIET_MS
 from muster_operator.plan.actions import Event
 from muster_operator.plan.conditions import Finding, condition, finding, merged
@@ -20,6 +22,10 @@ _TOLD = (
     Reason.AUTHORIZATION_FAILED, Reason.SECRET_UNUSABLE,
 )  # fmt: skip
 _REASONS = {str(one): one for one in _TOLD}
+_NO_KIND = ("NotFound", "Http404")
+"""The second is of an API server that knows nothing of the whole group: it answers without a document."""
+_NO_RIGHT = " cannot "
+"""In Kubernetes' words for a right that is missing, and not in those of a quota or of a webhook."""
 
 
 def with_failure(
@@ -49,6 +55,19 @@ def with_failure(
     if isinstance(error, InvalidObject) or planned is not None:
         base["observedGeneration"] = generation
     return base
+
+
+def not_issued(name: str, error: OperatorError) -> OperatorError:
+    """Why cert-manager could not be asked for a Certificate, with what helps where it is known. Of the same family."""
+    hint = ""
+    if isinstance(error, Refused) and error.reason in _NO_KIND:
+        hint = f"; the API server has no {CERTIFICATE.plural} of {CERTIFICATE.api_version}: is cert-manager installed?"
+    elif error.reason == FORBIDDEN and _NO_RIGHT in error.message:
+        hint = "; the chart grants it with rbac.certManager=true"
+    message = clip(f"Certificate {name} cannot be asked for: {error.message}{hint}")
+    if isinstance(error, Transient):
+        return Transient(error.reason, message, retry_after_ms=error.retry_after_ms)
+    return Refused(error.reason, message)
 
 
 def failure_event(error: OperatorError | InvalidObject, stored: Mapping[str, Any], *, now_ms: int) -> Event:

@@ -1,12 +1,14 @@
 """Reads the Secrets with certificates that a CoordinatorCluster needs, and tells planning what they hold.
 
 They are read by name in each pass, since Secrets are never listed or watched; a cluster without TLS costs no request.
-Keys are compared with their certificates here and go no further.
+Keys are compared with their certificates here and go no further. What cert-manager says of those that it is to make
+comes in (`observe_issued`).
 """
 
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from muster_operator import naming
@@ -25,6 +27,7 @@ from muster_operator.world.certificates import (
     CertificateView,
     Damaged,
     GivenView,
+    IssuedView,
     LeafView,
     SecretRef,
     TrustView,
@@ -62,7 +65,12 @@ class _Secrets:
 
 
 async def observe_certificates(
-    owner: OwnerView, spec: ClusterSpec, *, kube: Kube, node_addresses: Iterable[str]
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    kube: Kube,
+    node_addresses: Iterable[str],
+    issued: Mapping[str, IssuedView],
 ) -> CertificatesView:
     """Raises Transient or Refused (a Secret could not be read)."""
     secrets = _Secrets(kube, owner)
@@ -82,7 +90,7 @@ async def observe_certificates(
     if spec.has_cluster_ca and (found := await secrets.ours(naming.server_certificate(owner.name))) is not None:
         leaf = _leaf(found)
     given = [
-        await _given(owner, spec, listener, secrets, node_addresses)
+        await _given(owner, spec, listener, secrets, node_addresses, issued.get(listener.name))
         for listener in spec.listeners
         if listener.tls is not None and not listener.own_certificate
     ]
@@ -166,29 +174,31 @@ def _leaf(found: Object) -> LeafView | Damaged:
 
 
 async def _given(
-    owner: OwnerView, spec: ClusterSpec, listener: Listener, secrets: _Secrets, node_addresses: Iterable[str]
+    owner: OwnerView,
+    spec: ClusterSpec,
+    listener: Listener,
+    secrets: _Secrets,
+    node_addresses: Iterable[str],
+    issued: IssuedView | None,
 ) -> GivenView:
     """A certificate of yours, or of cert-manager's."""
-    name = certificate_secret(owner, listener)
-    found = await secrets.get(name)
+    view = GivenView(name=certificate_secret(owner, listener), listener=listener.name, issued=issued)
+    found = await secrets.get(view.name)
     if found is None:
-        why = f": cert-manager makes it for Certificate {name}, if it is installed and the issuer is Ready"
-        return GivenView(
-            name=name, listener=listener.name, problem=f"it does not exist{why if listener.issued else ''}"
-        )
+        return replace(view, problem="it does not exist")
     try:
         certificate = certificate_of(found, *AUTHORITY_KEYS)
     except Unreadable as error:
-        return GivenView(name=name, listener=listener.name, problem=str(error))
+        return replace(view, problem=str(error))
     if certificate is None:
-        return GivenView(name=name, listener=listener.name, problem=f"`{naming.CERTIFICATE_KEY}` is missing")
+        return replace(view, problem=f"`{naming.CERTIFICATE_KEY}` is missing")
     wanted = names_of(owner, spec, (listener,), node_addresses)
     told = [one for one in wanted.all if not any(_covers(name, one) for name in certificate.names)]
     pods = [
         one for one in told if one.startswith("*.") and not one.endswith(f".{spec.cluster_domain or 'cluster.local'}")
     ]
     problem = f"its certificate does not cover {pods[0]}, by which clients reach the pods" if pods else None
-    return GivenView(name=name, listener=listener.name, problem=problem, certificate=certificate)
+    return replace(view, problem=problem, certificate=certificate)
 
 
 def _covers(pattern: str, name: str) -> bool:

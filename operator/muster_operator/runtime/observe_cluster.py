@@ -14,13 +14,14 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.api.cluster import ClusterSpec, parse_cluster
 from muster_operator.drift import quantity
-from muster_operator.kube.kinds import CERTIFICATE, CLAIM, SECRET, STATEFULSET
+from muster_operator.kube.kinds import CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
 from muster_operator.plan.quorum import controller_leader
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_certificates import observe_certificates
+from muster_operator.runtime.observe_issued import observe_issued
 from muster_operator.runtime.observe_volumes import observe_volumes
 from muster_operator.world.admin_at import AdminAt, SecuredAdmin
 from muster_operator.world.cluster import ClusterWorld, MovesView, ReplicationView, ReplicaView
@@ -66,12 +67,8 @@ async def observe_cluster(
             children[SECRET.kind, found_secret["metadata"]["name"]] = {
                 one: found_secret[one] for one in ("apiVersion", "kind", "metadata") if one in found_secret
             }
-    for name in (naming.listener_certificate(key.name, one.name) for one in spec.listeners if one.issued):
-        live_certificate = await kube.get(
-            api_version=CERTIFICATE.api_version, kind=CERTIFICATE.kind, namespace=key.namespace, name=name
-        )
-        if live_certificate is not None:
-            children[CERTIFICATE.kind, name] = live_certificate
+    asked_for, issued = await observe_issued(key, spec, kube=kube)
+    children |= asked_for
     children |= await _claims(
         key, live=cache.get(STATEFULSET, key.namespace, key.name), size=spec.storage.size, kube=kube
     )
@@ -84,7 +81,7 @@ async def observe_cluster(
     replication = await _replication(owner, spec, replicas, access, admin)
     storage = await observe_volumes(owner, statefulset, replicas, kube=kube, now_ms=clock.wall_ms())
     addresses = node_addresses(pods) if spec.external_listeners else {}
-    certificates = await observe_certificates(owner, spec, kube=kube, node_addresses=addresses.values())
+    certificates = await observe_certificates(owner, spec, kube=kube, node_addresses=addresses.values(), issued=issued)
     world = ClusterWorld(
         owner=owner,
         spec=spec,

@@ -9,6 +9,7 @@ The result of a pass tells the queue when the next one is due:
 | Transient | back-off of this object, at least the wait that the other side asked for |
 | Refused | the longest back-off: a change by a user is needed |
 | Refused as forbidden | back-off of this object: the right or quota may be granted without a change here |
+| a Certificate that cannot be asked for | back-off of this object if it is Ready, else as while pods are made |
 | a name belongs to another owner's object | half a minute: one read shows whether the name is free |
 | InvalidObject | when the object changes |
 | another operator serves the namespace | half a minute; nothing is written but an Event |
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster_operator.api.conditions import Reason
+from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import FORBIDDEN, PORT_TAKEN, Conflict, OperatorError, Refused, ServedByAnother, Transient
 from muster_operator.kube.kinds import CLUSTER, TOPIC, USER
@@ -36,6 +37,7 @@ from muster_operator.limits import (
 )
 from muster_operator.plan.actions import Event, Plan
 from muster_operator.plan.cluster import plan_cluster
+from muster_operator.plan.conditions import condition
 from muster_operator.plan.group import plan_group
 from muster_operator.plan.pacing import Turns, need
 from muster_operator.plan.rollout import next_step
@@ -272,7 +274,7 @@ class Reconciler:
         if live["metadata"]["uid"] != one.live["metadata"]["uid"]:
             return Outcome(result="gone")
         status = one.plan.status if one.plan is not None else None
-        refused = one.done.refused if one.done is not None else None
+        refused = one.done.refused or one.done.not_issued if one.done is not None else None
         told = refused if error is None else error
         if told is not None and not isinstance(told, Conflict):
             status = with_failure(
@@ -320,7 +322,13 @@ class Reconciler:
         assert one.plan is not None, "without an error there is a plan"
         if one.done is not None and one.done.refused is not None and one.plan.decision == Reason.CONVERGED:
             return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
-        waits = [one.plan.requeue_after_ms]
+        if one.done is not None and one.done.not_issued is not None and not one.done.actions:
+            if condition(one.plan.status, ClusterCondition.READY).get("status") == "True":
+                wait = one.done.not_issued.retry_after_ms if isinstance(one.done.not_issued, Transient) else 0
+                return Outcome(result="refused", failed=True, at_least_ms=wait)
+            waits = [max(one.plan.requeue_after_ms, self._settings.wait_ms)]
+        else:
+            waits = [one.plan.requeue_after_ms]
         if put_off is not None:
             waits.append(put_off)
         if one.done is not None and one.done.blocked:

@@ -57,14 +57,28 @@ class LeafView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedView:
+    """A Certificate that cert-manager was asked for."""
+
+    issuer: str
+    """Kind and name."""
+    says: str | None = None
+    """Why there is none, in the words of whoever knows. None: nothing keeps it from being issued."""
+    changed_ms: int | None = None
+    """When it was made, or cert-manager last judged it otherwise. None: it is not there, as far as is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GivenView:
     """A Secret of somebody else's: of yours, or cert-manager's."""
 
     name: str
     listener: str
     problem: str | None = None
-    """Why the coordinators cannot use it, and the cure."""
+    """Why the coordinators cannot use it."""
     certificate: CertificateView | None = None
+    issued: IssuedView | None = None
+    """None: it is yours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,10 @@ class FakeKube:
 
     async def apply(self, manifest: Mapping[str, Any]) -> Object:
         key = self._record("apply", manifest)
+        if key[0] in self.undefined:
+            raise Refused("Http404", f"apply {key[0]} {key[2]}: HTTP 404 Http404")
+        if ("apply", key[0]) in self.refuse:
+            raise Refused("Forbidden", self.refuse["apply", key[0]])
         body = copied({k: v for k, v in manifest.items() if k != "status" or manifest["kind"] not in WITH_STATUS})
         live = self.objects.get(key)
         wanted_uid = body["metadata"].pop("uid", None)

@@ -1,5 +1,5 @@
 """The Certificate for cert-manager has fields, kinds and words that its definition of cert-manager.io/v1 has (read at
-commit 0509c05 of its repository; the definition itself is not kept here)."""
+commit 0509c05 of its repository). The definition itself, on a real API server, is in `e2e/test_cert_manager.py`."""
 
 from typing import Any
 
