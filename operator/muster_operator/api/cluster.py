@@ -226,11 +226,6 @@ class Listener:
         return self.tls is not None and self.tls.secret_name is None and self.tls.issuer_ref is None
 
     @property
-    def issued(self) -> bool:
-        """cert-manager makes its certificate."""
-        return self.tls is not None and self.tls.issuer_ref is not None
-
-    @property
     def protocol(self) -> str:
         """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
         transport = "PLAINTEXT" if self.tls is None else "SSL"

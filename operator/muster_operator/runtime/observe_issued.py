@@ -10,7 +10,7 @@ Whether the Secret is there and good is not asked here (`observe_certificates`):
 from collections.abc import Mapping
 from typing import Any
 
-from muster_operator.api.cluster import ClusterSpec, Listener
+from muster_operator.api.cluster import ClusterSpec
 from muster_operator.errors import Refused
 from muster_operator.kube.kinds import CERTIFICATE
 from muster_operator.kube.views import epoch_ms
@@ -30,19 +30,20 @@ async def observe_issued(
     found: dict[tuple[str, str], Object] = {}
     views: dict[str, IssuedView] = {}
     for listener in spec.listeners:
-        if not listener.issued:
+        ref = listener.tls.issuer_ref if listener.tls is not None else None
+        if ref is None:
             continue
-        name = listener_certificate(key.name, listener.name)
+        name, issuer = listener_certificate(key.name, listener.name), f"{ref.kind} {ref.name}"
         try:
             live = await kube.get(
                 api_version=CERTIFICATE.api_version, kind=CERTIFICATE.kind, namespace=key.namespace, name=name
             )
         except Refused as refused:
-            views[listener.name] = IssuedView(issuer=_issuer(listener), says=refused.message)
+            views[listener.name] = IssuedView(issuer=issuer, says=refused.message)
             continue
         if live is not None:
             found[CERTIFICATE.kind, name] = live
-        views[listener.name] = view_of(live, _issuer(listener))
+        views[listener.name] = view_of(live, issuer)
     return found, views
 
 
@@ -69,9 +70,3 @@ def _says(told: Mapping[str, Object]) -> str | None:
 
 def _words(condition: Object) -> str:
     return f"{condition.get('reason')}: {condition.get('message')}"
-
-
-def _issuer(listener: Listener) -> str:
-    assert listener.tls is not None
-    assert listener.tls.issuer_ref is not None
-    return f"{listener.tls.issuer_ref.kind} {listener.tls.issuer_ref.name}"
