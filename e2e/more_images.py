@@ -1,6 +1,6 @@
 """Images that only some tests need: loaded into the nodes when they ask, and made before there is a sandbox.
 
-`python -m e2e.more_images` makes them (a sandbox has no way out to download what they are of).
+`python -m e2e.more_images` makes them, and cert-manager (a sandbox has no way out to download what they are of).
 """
 
 import sys
@@ -8,6 +8,7 @@ import sys
 from e2e.argo import controller
 from e2e.kind import machines
 from e2e.node import images, kubelet
+from e2e.node.cert_manager import cert_manager
 from e2e.node.images import Image
 from e2e.node.session import Description
 from tests import go_tools
@@ -42,3 +43,4 @@ def load(image: Image, node: Description) -> str:
 if __name__ == "__main__":
     for made in (pipeline(), object_store(), argo()):
         sys.stdout.write(f"{made.name}  {made.archive}\n")
+    sys.stdout.write(f"cert-manager  {cert_manager().program}\n")

@@ -51,6 +51,11 @@ def shipped() -> set[Right]:
     return rights_of([*found[0], *found[1], lease])
 
 
+def of_cert_manager() -> set[Right]:
+    """With `rbac.certManager`, as `test_cert_manager_on_a_node` has it for as long as it lasts."""
+    return rights_of(yaml.safe_load((FILES / "rules-cert-manager.yaml").read_text()))
+
+
 def requests(node: Description, since: datetime) -> Iterator[dict[str, Any]]:
     """The operator's requests about objects, those of its binding's second and later."""
     with (node.state / "logs" / "audit.log").open() as log:
@@ -157,6 +162,7 @@ def test_no_verb_is_unused(bound_at: datetime, node: Description, request: pytes
     # What `test_argo_rollouts` adds for a while.
     on_rollouts = rights_of(yaml.safe_load((FILES / "rules-argo-rollouts.yaml").read_text()))
     granted = {right for right in shipped() | on_rollouts if not right.resource.endswith(f"/{ASKED_BY_ADMISSION}")}
+    granted |= of_cert_manager() if asked & of_cert_manager() else set()
     unused = granted - asked
     assert unused == set(), "take them out of charts/muster/files/rules.yaml, or test what needs them"
     assert asked <= granted

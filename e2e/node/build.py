@@ -117,6 +117,17 @@ def _go(*words: str) -> str:
     return done.stdout
 
 
+def module_folder(module: str, source: Path) -> Path:
+    """Where Go keeps the files of `module`, in the version that the module file in `source` pins and sums."""
+    argv = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+    done = subprocess.run(
+        argv, cwd=source, env=go_environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0 or not done.stdout.strip():
+        raise Unavailable(f"`{' '.join(argv)}` in {source.name} failed: {done.stderr.strip()[-300:]}")
+    return Path(done.stdout.strip())
+
+
 def _build_into(folder: Path, flags: str) -> None:
     print(
         "building Kubernetes from Go modules (once; 6 to 10 minutes with empty caches) ...", file=sys.stderr, flush=True

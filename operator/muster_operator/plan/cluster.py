@@ -13,6 +13,7 @@ from typing import Any
 
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
+from muster_operator.limits import NAME_TAKEN_RETRY_MS
 from muster_operator.naming import CONFIG_HASH_ANNOTATION, OPERATOR_USER, USERNAME_KEY, identity
 from muster_operator.plan.actions import Action, DeleteChild, EnsureSecret, Event, GrowClaim, Plan, ReplaceReplica
 from muster_operator.plan.certificates import CertificatesPlan, plan_certificates
@@ -84,6 +85,8 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
         *growing, *_of_secrets(world, settings, made, certificates), *making, *restart, *tidying, *replacing, *leaving
     )  # fmt: skip
     again_ms = min(again_ms, _secrets_due_ms(world, settings, certificates))
+    if made.taken:
+        again_ms = min(again_ms, NAME_TAKEN_RETRY_MS)
     decision, reason = refused if refused is not None else _decision(made, step, members)
     return Plan(
         actions=actions,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from muster_operator.kube.views import epoch_ms
+from muster_operator.limits import NAME_TAKEN_RETRY_MS
 from muster_operator.plan.conditions import timestamp
 from muster_operator.runtime.observe_issued import view_of
 from muster_operator.runtime.x509 import new_authority, new_certificate
@@ -176,9 +177,11 @@ def test_a_renewal_that_fails_is_told_with_cert_managers_words() -> None:
     run(scene())
 
 
-def test_a_certificate_of_somebody_elses_is_left_alone() -> None:
+@pytest.mark.parametrize("before", [True, False], ids=["before the cluster", "instead of ours"])
+def test_a_certificate_of_somebody_elses_is_left_alone(before: bool) -> None:
     async def scene() -> World:
-        world = begun()
+        world = begun() if before else await served()
+        world.fake.remove("Certificate", "ns", NAME)
         theirs = {"secretName": "web", "issuerRef": {"name": "web"}, "dnsNames": ["web.example.com"]}
         world.fake.put(
             {
@@ -188,15 +191,16 @@ def test_a_certificate_of_somebody_elses_is_left_alone() -> None:
                 "spec": theirs,
             }
         )
-        await settled(world)
+        world.fake.calls.clear()
+        await (settled(world) if before else world.run(12 * MINUTE_MS))
         assert world.fake.objects["Certificate", "ns", NAME]["spec"] == theirs
         assert ("apply", "Certificate", NAME) not in world.fake.calls
         for type_ in ("Ready", "Degraded"):
             assert condition(world, type_)["reason"] == "NameTaken"
         assert "Certificate c-internal-tls exists and belongs to another owner" in condition(world, "Ready")["message"]
         world.fake.remove("Certificate", "ns", NAME)
-        await world.run(12 * MINUTE_MS)
-        assert world.fake.objects["Certificate", "ns", NAME]["spec"]["secretName"] == NAME
+        await world.run(NAME_TAKEN_RETRY_MS + 2_000)
+        assert world.fake.objects["Certificate", "ns", NAME]["spec"]["secretName"] == NAME, "no watch tells of it"
         return world
 
     run(scene())
