@@ -152,8 +152,8 @@ ROWS = (
         title="A lost replica is replaced",
         how=f"{GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES >> 20} MiB of a topic on three replicas; one loses its "
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} commits a second of 10 "
-        "partitions, open loop. Before: the same commits with all three. With two: while it is away and nothing is copied; "
-        "each commit has to be on both disks then, not on two of three. Moved: what its installs received.",
+        "partitions, open loop. Before: the same commits with all three. With two: while it is away and nothing is "
+        "copied; each commit has to be on both disks then, not on two of three. Moved: what its installs received.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
