@@ -5,8 +5,9 @@ because the executor draws its value.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.cluster import ClusterSpec, Listener
 from muster_operator.api.releases import JOINS_SINCE, TAINTS_SINCE, Release, knows
 from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
@@ -24,6 +25,8 @@ from muster_operator.resources.issued_certificate import issued
 from muster_operator.resources.owned import Manifest
 from muster_operator.resources.peer_mode import BY_SECRET, OPEN, PeerMode
 from muster_operator.world.views import OwnerView
+
+_NODE_IP: Final = "$(NODE_IP)"
 
 
 def children(
@@ -129,16 +132,34 @@ def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, 
     one is left out. None: no external listener, or no address is known yet."""
     if not spec.external_listeners:
         return None
-    listener = spec.external_listeners[0]
-    template = listener.advertised_host or "$(NODE_IP)"
+    return _external_addresses(owner.name, spec.external_listeners[0], hosts, range(replicas)) or None
+
+
+def other_external(cluster: str, spec: ClusterSpec, listener: Listener, first: str) -> str | None:
+    """`host:port,...` of an external listener, from those of the first, which the status tells: the same pods, on the
+    same nodes. None: those are names, and this one has the nodes' addresses."""
+    told = spec.external_listeners[0]
+    if _NODE_IP in _template(listener) and _template(told) != _NODE_IP:
+        return None
+    addresses = (address.rpartition(":") for address in first.split(","))
+    hosts = {int(port) - told.node_port: host for host, _, port in addresses}
+    return _external_addresses(cluster, listener, hosts, sorted(hosts))
+
+
+def _external_addresses(cluster: str, listener: Listener, hosts: Mapping[int, str], ordinals: Iterable[int]) -> str:
+    template = _template(listener)
     found = []
-    for ordinal in range(replicas):
-        if "$(NODE_IP)" in template and ordinal not in hosts:
+    for ordinal in ordinals:
+        if _NODE_IP in template and ordinal not in hosts:
             continue
         host = (
-            template.replace("$(NODE_IP)", hosts.get(ordinal, ""))
-            .replace("$(POD_NAME)", f"{owner.name}-{ordinal}")
+            template.replace(_NODE_IP, hosts.get(ordinal, ""))
+            .replace("$(POD_NAME)", f"{cluster}-{ordinal}")
             .replace("$(ORDINAL)", str(ordinal))
         )
         found.append(f"{host}:{listener.node_port + ordinal}")
-    return ",".join(found) or None
+    return ",".join(found)
+
+
+def _template(listener: Listener) -> str:
+    return listener.advertised_host or _NODE_IP

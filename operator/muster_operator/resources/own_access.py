@@ -24,10 +24,11 @@ def clients_listener(spec: ClusterSpec, kind: str | None) -> Listener:
 
 
 def users_listener(spec: ClusterSpec, kind: str) -> Listener:
-    """As `clients_listener`; where no internal one asks for such a login, the external one that clients are told of."""
+    """As `clients_listener`; where no internal one asks for such a login, the first external one that does."""
     found = clients_listener(spec, kind)
-    outside = spec.external_listeners[:1]
-    return outside[0] if found.authenticates_by != kind and outside and outside[0].authenticates_by == kind else found
+    if found.authenticates_by == kind:
+        return found
+    return next((one for one in spec.external_listeners if one.authenticates_by == kind), found)
 
 
 def operators_listener(spec: ClusterSpec) -> Listener:

@@ -18,6 +18,10 @@ OUTSIDE = {
     "name": "partners", "type": "nodePort", "port": 9095, "nodePortBase": 31090, "tls": {},
     "authentication": {"type": "tls"},
 }  # fmt: skip
+BY_PASSWORD = {
+    "name": "by-password", "type": "nodePort", "port": 9096, "nodePortBase": 31080, "tls": {},
+    "authentication": {"type": "scram-sha-512"},
+}  # fmt: skip
 CLIENTS_CA, CLIENTS_TRUST = "c-clients-ca", "c-clients-ca-cert"
 DAY_MS = 86_400_000
 
@@ -134,6 +138,36 @@ def test_of_a_listener_outside_the_settings_name_the_addresses_outside() -> None
         outside = world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["bootstrapServers"]["external"]
         assert ":31090" in outside
         assert f"bootstrap.servers={outside}\n" in text(world, "billing", "client.properties").replace("\\:", ":")
+
+    run(scene())
+
+
+def bootstrap(world: World) -> str:
+    return text(world, "billing", "bootstrap.servers")
+
+
+def test_of_two_listeners_outside_the_one_that_takes_the_login_is_told() -> None:
+    """The status has the first one's addresses; another one's are the same pods' on the same nodes."""
+
+    async def scene() -> None:
+        alone = bootstrap(await begun(by_certificate(), listeners=(PLAIN, OUTSIDE)))
+        assert ":31090" in alone
+        assert bootstrap(await begun(by_certificate(), listeners=(PLAIN, BY_PASSWORD, OUTSIDE))) == alone
+        named = {**BY_PASSWORD, "advertisedHost": "$(POD_NAME).example"}
+        assert bootstrap(await begun(by_certificate(), listeners=(PLAIN, OUTSIDE, named))) == alone
+
+    run(scene())
+
+
+def test_where_the_first_listener_outside_has_names_the_nodes_of_another_are_not_guessed() -> None:
+    async def scene() -> None:
+        named = {**BY_PASSWORD, "advertisedHost": "$(POD_NAME).example"}
+        world = await begun(by_certificate(), listeners=(PLAIN, named, OUTSIDE))
+        assert told(world, "CredentialsReady")[0] != "True"
+        assert "put it before by-password" in told(world, "ClusterReachable")[2]
+        elsewhere = {**OUTSIDE, "advertisedHost": "k$(ORDINAL).example"}
+        found = bootstrap(await begun(by_certificate(), listeners=(PLAIN, named, elsewhere)))
+        assert found.startswith("k0.example:31090")
 
     run(scene())
 
