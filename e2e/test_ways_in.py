@@ -60,8 +60,8 @@ def test_each_family_goes_on_at_another_pods_address(ways: WaysIn, name: str) ->
             return {family: peers_of(member.pid) for family, member in families.members.items()}
 
         if way.base is not None:
-            ports = {int(address.rpartition(":")[2]) for address in ways.bootstrap[name].split(",")}
-            assert ports == {way.base + ordinal for ordinal in range(ways.cluster.replicas)}, "they begin there, too"
+            addresses = [ways.address(way, ordinal) for ordinal in range(ways.cluster.replicas)]
+            assert ways.bootstrap[name] == ",".join(f"{host}:{port}" for host, port in addresses), "they begin there"
         before = coordinator()
         left = ways.address(way, before)
         assert {family for family, seen in peers().items() if left in seen} == set(FAMILIES)

@@ -85,7 +85,7 @@ class WaysIn:
             "certificate": secret(client, "certificate", "bootstrap.servers"),
             "inside": status["internal"],
         }
-        """By way, as its user is told it."""
+        """By way, as its user is told it: the status has the first listener outside, Secrets have the user's own."""
 
     def settings(self, way: Way, family: str, *, ca: str = "") -> dict[str, Any]:
         """Of a client on this way; `ca`: whom it believes, if not the cluster's authority."""
