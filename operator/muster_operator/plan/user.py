@@ -62,8 +62,8 @@ def judge(world: UserWorld) -> Judgement:
         return _ending(world)
     if world.elder is not None:
         return shared(world, f"user {world.name}")
-    told = world.bootstrap if _secret_name(world) is not None else None  # outside it may come later than `where`
-    for answer in (world.where, world.user, world.secret, world.password, world.authorities, world.authority, told):
+    address = world.bootstrap if _secret_name(world) is not None else None  # outside it may be late
+    for answer in (world.where, world.user, world.secret, world.password, world.authorities, world.authority, address):
         if isinstance(answer, Unknown):
             return not_known(answer)
     assert isinstance(world.user, UserView)
