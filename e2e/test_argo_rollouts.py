@@ -90,6 +90,14 @@ def says(mine: Theirs, type_: str, status: str, reason: str, seconds: float = 60
     return str(condition(mine.read(), type_)["message"])
 
 
+def tells(mine: Theirs, type_: str, text: str, seconds: float = 60.0) -> None:
+    """Wait for the message of a condition."""
+    ends = time.monotonic() + seconds
+    while (message := str(condition(mine.read(), type_).get("message"))) != text and time.monotonic() < ends:
+        time.sleep(0.5)
+    assert message == text
+
+
 def merge(mine: Theirs, part: dict[str, Any], *words: str, kind: str = "") -> None:
     mine.client.kubectl("patch", f"{kind or mine.kind.lower()}/{mine.name}", "--type=merge", *words,
                         f"--patch={json.dumps(part)}")  # fmt: skip
@@ -216,13 +224,12 @@ def paused_by_its_owner(mine: Theirs) -> None:
     merge(mine, {"spec": {"paused": True}})
     assert becomes(mine, "Paused") == "manually paused"
     says(mine, "Ready", "True", "GroupStable")
-    scale(mine, 3)
-    text = f"Rollout {mine.name} is Paused (manually paused): "
-    assert says(mine, "Ready", "False", "WorkloadPaused") == f"{text}6 pods exist, 3 are wanted"
-    assert mine.live()["spec"]["replicas"] == 3
     new_template(mine, "4")
-    until("word of the new template", lambda: condition(mine.read(), "Ready")["message"] == (
-        f"{text}0 of 3 pods are of the newest template"), 60)  # fmt: skip
+    text = f"Rollout {mine.name} is Paused (manually paused): 0 of {{}} pods are of the newest template"
+    assert says(mine, "Ready", "False", "WorkloadPaused") == text.format(6)
+    scale(mine, 3)
+    until("the number in the Rollout", lambda: mine.live()["spec"]["replicas"] == 3, 60)
+    tells(mine, "Progressing", text.format(3))
     assert condition(mine.read(), "Progressing")["status"] == "False"
     assert revisions(mine) == ["2"] * 6
     merge(mine, {"spec": {"paused": False}})
