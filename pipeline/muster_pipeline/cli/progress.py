@@ -73,8 +73,13 @@ def shown(what: str, spark: "SparkSession | None", sizes: Mapping[int, int]) -> 
         yield
         return
     ended, told = threading.Event(), Sizes(sizes)
+    seen = Ended(told.tasks)
     show = _bar if sys.stderr.isatty() else _lines
-    thread = threading.Thread(target=show, args=(what, lambda: completed(spark, told.tasks), told, ended), daemon=True)
+
+    def look() -> int:
+        return seen.of(completed(spark, told.tasks))
+
+    thread = threading.Thread(target=show, args=(what, look, told, ended), daemon=True)
     thread.start()
     try:
         yield
@@ -83,12 +88,27 @@ def shown(what: str, spark: "SparkSession | None", sizes: Mapping[int, int]) -> 
         thread.join()
 
 
-def completed(spark: "SparkSession", tasks: int) -> int:
-    """Tasks of the running stage that have ended; 0 before it has begun."""
+class Ended:
+    """How many tasks have ended, of a stage that Spark tells of only while it runs."""
+
+    def __init__(self, tasks: int) -> None:
+        self._tasks = tasks
+        self._has_begun = False
+
+    def of(self, completed: int | None) -> int:
+        """By what Spark says now: None before the stage is 0, after it, while tables are published, all."""
+        if completed is None:
+            return self._tasks if self._has_begun else 0
+        self._has_begun = True
+        return completed
+
+
+def completed(spark: "SparkSession", tasks: int) -> int | None:
+    """Tasks of the running stage that have ended; None if no such stage runs."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     return max(
-        (stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == tasks), default=0
+        (stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == tasks), default=None
     )
 
 

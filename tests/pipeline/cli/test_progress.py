@@ -1,7 +1,7 @@
 """What a person is told while tasks run."""
 
 import pytest
-from muster_pipeline.cli.progress import Sizes, duration, eta_s, line
+from muster_pipeline.cli.progress import Ended, Sizes, duration, eta_s, line
 
 
 def test_the_rest_takes_as_long_as_what_is_done_says() -> None:
@@ -21,6 +21,12 @@ def test_tasks_that_ended_are_the_largest_ones() -> None:
 def test_empty_log_partitions_are_work_too() -> None:
     assert Sizes({0: 0, 1: 0}).total == 2
     assert Sizes({}).total == 0
+
+
+def test_a_stage_that_spark_has_forgotten_is_over() -> None:
+    """While its tables are published nothing runs, and that is not the begin."""
+    seen = Ended(29)
+    assert [seen.of(told) for told in (None, 0, 12, None, None)] == [0, 0, 12, 29, 29]
 
 
 @pytest.mark.parametrize(
