@@ -92,10 +92,7 @@ def says(mine: Theirs, type_: str, status: str, reason: str, seconds: float = 60
 
 def tells(mine: Theirs, type_: str, text: str, seconds: float = 60.0) -> None:
     """Wait for the message of a condition."""
-    ends = time.monotonic() + seconds
-    while (message := str(condition(mine.read(), type_).get("message"))) != text and time.monotonic() < ends:
-        time.sleep(0.5)
-    assert message == text
+    until(f"{type_} that says {text!r}", lambda: condition(mine.read(), type_).get("message") == text, seconds)
 
 
 def merge(mine: Theirs, part: dict[str, Any], *words: str, kind: str = "") -> None:
