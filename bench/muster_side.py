@@ -79,7 +79,9 @@ class Muster(Cluster):
 
     @override
     def pids(self) -> list[int]:
-        return [self.cluster.pid(node) for node in range(self.nodes)]
+        """Of those that run: one may be killed and not revived yet."""
+        pids = [self.cluster.pid(node) for node in range(self.nodes)]
+        return [pid for pid in pids if processes.runs(pid)]
 
     @property
     @override

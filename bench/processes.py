@@ -14,6 +14,10 @@ JCMD_TIMEOUT_S = 120
 KIB = 1024
 
 
+def runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
 def cpu_s(pid: int) -> float:
     """User and system time of all threads so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

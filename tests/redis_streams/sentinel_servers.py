@@ -100,6 +100,11 @@ class Sentinels:
         finally:
             connection.close()
 
+    def told(self, number: int) -> dict[bytes, bytes]:
+        """By one Sentinel, of the primary."""
+        flat = self.ask(number, "SENTINEL", "MASTER", NAME)
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
     def primary(self) -> RedisServer:
         """As more than one Sentinel says."""
         said = [self._said(number) for number in range(SENTINELS)]
@@ -138,10 +143,9 @@ class Sentinels:
     def _settled(self) -> bool:
         for number in range(SENTINELS):
             try:
-                flat = self.ask(number, "SENTINEL", "MASTER", NAME)
+                told = self.told(number)
             except (OSError, RedisError):
                 return False
-            told = dict(zip(flat[::2], flat[1::2], strict=True))
             if (told[b"num-slaves"], told[b"num-other-sentinels"], told[b"flags"]) != (b"2", b"2", b"master"):
                 return False
         return True

@@ -16,9 +16,9 @@ import pytest
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.server import READ, Failure, Trouble
 
-from tests.cluster import port_block
+from tests.cluster import port_block, wait_until
 from tests.redis_streams.redis_server import RedisServer
-from tests.redis_streams.sentinel_servers import NAME, PASSWORD, Sentinels
+from tests.redis_streams.sentinel_servers import DOWN_AFTER_MS, NAME, PASSWORD, SENTINELS, Sentinels
 from tests.redis_streams.test_redis_client import PATIENCE_S, Handler, Used, listening, trouble_of, using
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -38,6 +38,10 @@ def told(world: Sentinels, **more: Any) -> dict[str, Any]:
 
 def values(server: RedisServer, stream: str) -> list[int]:
     return [int(fields[-1]) for _, fields in server.connect().ask("XRANGE", stream, "-", "+")]
+
+
+def is_replica(server: RedisServer) -> bool:
+    return b"role:slave" in server.connect().ask("INFO", "replication")
 
 
 async def append_all(
@@ -122,6 +126,52 @@ def test_what_was_acknowledged_with_wait_is_on_the_next_primary_once_and_in_orde
     finally:
         if how == "paused":
             world.go_on(before)
+
+
+def test_a_primary_that_is_back_before_its_fail_over_is_through_is_nobody_to_go_to(world: Sentinels) -> None:
+    """The Sentinel that carries it out tells its address under the new epoch, until all replicas follow the next one:
+    here one of them is stopped, and nobody takes it for down."""
+    world.wait_whole()
+    before = world.primary()
+    epoch = int(world.told(0)[b"config-epoch"])
+    before.kill()
+
+    def carries_it_out() -> int | None:
+        """Plus one: 0 is a number, too."""
+        told = [world.told(number) for number in range(SENTINELS)]
+        found = (at for at, one in enumerate(told) if int(one[b"config-epoch"]) > epoch and names_old_one(one))
+        return next(found, -1) + 1
+
+    def names_old_one(told: dict[bytes, bytes]) -> bool:
+        return int(told[b"port"]) == before.port and b"failover_in_progress" in told[b"flags"].split(b",")
+
+    number = wait_until("a Sentinel that carries it out", carries_it_out, PATIENCE_S, every=0) - 1
+    after, third = sorted((one for one in world.servers if one is not before), key=is_replica)
+    assert is_replica(third)
+    world.pause(third)
+    try:
+        world.ask(number, "SENTINEL", "SET", NAME, "down-after-milliseconds", "60000")
+        before.start()
+
+        def seems_up() -> bool:
+            told = world.told(number)
+            assert names_old_one(told), "it was through before anybody was asked"
+            return b"down" not in told[b"flags"]
+
+        wait_until("the one before seems up", seems_up, PATIENCE_S, every=0)
+
+        async def asked() -> None:
+            for turn in range(10):  # the order of their answers is another one each time
+                async with using(0, **told(world, durability="memory")) as used:
+                    assert not isinstance(await used.append(b"%d" % turn), Failure)
+                    assert values(after, used.keys[0]) == [turn]
+
+        asyncio.run(asked())
+        assert names_old_one(world.told(number)), "it was through before all were asked"
+    finally:
+        world.go_on(third)
+        world.ask(number, "SENTINEL", "SET", NAME, "down-after-milliseconds", str(DOWN_AFTER_MS))
+    world.wait_whole()
 
 
 @pytest.mark.parametrize(("durability", "how"), [("memory", "killed"), ("wait", "asked to")])

@@ -2,6 +2,7 @@
 record once, one assignment."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -109,6 +110,9 @@ def test_a_group_and_an_idempotent_producer_live_through_a_primary_that_is_kille
     read, acknowledged = (
         sorted((place, value) for place, _, value in some) for some in (clients.read, clients.acknowledged)
     )
+    places = sorted((place, value, offset) for place, offset, value in clients.read)
+    again = [one for one, behind in pairwise(places) if one[:2] == behind[:2]]
+    assert again == [], f"{len(again)} records were read once more"
     assert read == acknowledged, "each record once"
     # Of a batch whose successor was acknowledged first librdkafka knows that it is there, and not where.
     where = {one for one in clients.acknowledged if one[1] is not None}

@@ -15,9 +15,9 @@ def answer(**other: str) -> list[bytes]:
 
 def test_an_answer_tells_address_epoch_and_whether_the_server_is_down() -> None:
     assert said_primary(answer(config_epoch="7")) == SaidPrimary(OLD, 7, False)
-    for flags in ("master,s_down", "s_down,master,disconnected", "master,o_down"):
+    for flags in ("master,s_down", "s_down,master,disconnected", "master,o_down", "master,failover_in_progress"):
         assert said_primary(answer(flags=flags)).down, flags
-    for flags in ("master,failover_in_progress,force_failover", "master,disconnected"):
+    for flags in ("master,force_failover", "master,disconnected"):
         assert not said_primary(answer(flags=flags)).down, flags
     assert said_primary(answer(ip="redis-0.redis.orders.svc")).address == ("redis-0.redis.orders.svc", 6379)
 
@@ -52,6 +52,20 @@ def test_the_greatest_configuration_epoch_is_believed_however_many_say_otherwise
         assert primary("Orders", said, []) == NEW
     cut_off = SaidPrimary(NEW, 4, True)
     assert primary("Orders", [cut_off, SaidPrimary(NEW, 4, False), late], []) == NEW, "one that does not reach it"
+
+
+def test_who_carries_a_fail_over_out_tells_the_primary_of_before_under_the_new_epoch_and_is_not_believed() -> None:
+    """As three Sentinels of Redis 7.0.15 answer once the next primary is one, and the one before is there again."""
+    leader = said_primary(answer(flags="master,failover_in_progress", config_epoch="1"))
+    told = said_primary(answer(ip=NEW[0], flags="master,disconnected", config_epoch="1"))
+    not_told = said_primary(answer(flags="master,disconnected"))
+    for said in ([leader, told], [told, leader], [leader, not_told, told]):
+        assert primary("Orders", said, []) == NEW
+    for said in ([leader], [leader, not_told], [not_told, leader]):
+        with pytest.raises(NoPrimary, match=r"10\.0\.0\.1:6379 is down, or is being replaced"):
+            primary("Orders", said, [])
+    begun = said_primary(answer(flags="master,failover_in_progress"))
+    assert primary("Orders", [begun, not_told], []) == OLD, "no other one is the primary yet"
 
 
 def test_a_server_that_is_down_by_all_is_nobody_to_go_to() -> None:

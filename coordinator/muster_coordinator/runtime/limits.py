@@ -57,6 +57,8 @@ REDIS_BLOCK_MS = 1_000
 REDIS_UNBLOCK_MS = 2
 REDIS_PRIMARY_KEPT_MS = 250
 """What Sentinels said is told so long to others who connect: many do at once when a server is gone."""
+REDIS_SENTINELS_LATE_MS = 50
+"""After more than half of the Sentinels have answered, from one answer to the next of the others."""
 REDIS_NODES_MAX = 200
 """Primaries of a Redis Cluster that are connected to; each has a pool of `redis.connections.max`."""
 REDIS_REDIRECTS_MAX = 5

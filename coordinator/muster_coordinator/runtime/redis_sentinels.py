@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from muster_coordinator.redis_streams.addresses import Address, text_of
 from muster_coordinator.redis_streams.sentinels import NoPrimary, SaidPrimary, primary, said_primary
-from muster_coordinator.runtime.limits import REDIS_PRIMARY_KEPT_MS
+from muster_coordinator.runtime.limits import REDIS_PRIMARY_KEPT_MS, REDIS_SENTINELS_LATE_MS
 from muster_coordinator.runtime.redis_greeting import TcpConnection
 from muster_coordinator.runtime.redis_tls import RenewedConnection
 from muster_coordinator.setting_values import format_address
@@ -54,18 +54,24 @@ class Sentinels:
         return self._found
 
     async def _ask_all(self) -> Address | NoPrimary:
-        """By more than half of the Sentinels, or by all that answer: one whose host is gone is not waited for."""
+        """By more than half of the Sentinels and who is no later than a moment, or by all that answer: one whose host
+        is gone is not waited for. Of the first half nobody need have heard of a fail-over that is being carried out."""
         asked = [asyncio.ensure_future(self._ask(address)) for address in self._addresses]
-        said, problems = [], []
+        said: list[SaidPrimary] = []
+        problems: list[str] = []
+        left, moment_s = set(asked), REDIS_SENTINELS_LATE_MS / 1_000
         try:
-            for one in asyncio.as_completed(asked):
-                answer = await one
-                if isinstance(answer, str):
-                    problems.append(answer)
-                    continue
-                said.append(answer)
-                if len(said) > len(asked) // 2:
+            while left:
+                enough = len(said) > len(asked) // 2
+                bound_s = moment_s if enough else None
+                came, left = await asyncio.wait(left, timeout=bound_s, return_when=asyncio.FIRST_COMPLETED)
+                if not came:
                     break
+                for answer in (one.result() for one in came):
+                    if isinstance(answer, str):
+                        problems.append(answer)
+                    else:
+                        said.append(answer)
         finally:
             for one in asked:
                 one.cancel()
