@@ -19,7 +19,7 @@ from e2e.fleet import Cluster, condition, throughout, until
 from e2e.node.client import Client
 from e2e.node.errors import Unavailable
 from e2e.node.session import Description
-from e2e.theirs import Theirs, owned_leaves
+from e2e.theirs import Theirs, owned_leaves, workloads
 from tests.machine_parts import give_up
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,18 +50,8 @@ def argo(operator: Client, node: Description) -> Iterator[None]:
 
 @pytest.fixture
 def theirs(argo: None, shared: Cluster, node: Description) -> Iterator[Callable[..., Theirs]]:
-    made: list[Theirs] = []
-
-    def make(kind: str, name: str, *, client: Client | None = None, **more: Any) -> Theirs:
-        one = Theirs(
-            cluster=shared, client=client or shared.client, image=node.demo_image, name=name, kind=kind, **more
-        )
-        made.append(one.topics())
-        return one
-
-    yield make
-    for one in reversed(made):
-        one.delete()
+    with workloads(shared, node) as make:
+        yield make
 
 
 def phase(mine: Theirs) -> tuple[str, str]:

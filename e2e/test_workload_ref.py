@@ -13,7 +13,7 @@ from e2e import furnished
 from e2e.fleet import Cluster, Group, condition, is_ready, throughout, until
 from e2e.node.client import Client
 from e2e.node.session import Description
-from e2e.theirs import Theirs, owned_leaves
+from e2e.theirs import Theirs, owned_leaves, workloads
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -25,18 +25,8 @@ CALM_S = 120.0
 
 @pytest.fixture
 def theirs(shared: Cluster, node: Description) -> Iterator[Callable[..., Theirs]]:
-    made: list[Theirs] = []
-
-    def make(kind: str, name: str, *, client: Client | None = None, **more: Any) -> Theirs:
-        one = Theirs(
-            cluster=shared, client=client or shared.client, image=node.demo_image, name=name, kind=kind, **more
-        )
-        made.append(one.topics())
-        return one
-
-    yield make
-    for one in made:
-        one.delete()
+    with workloads(shared, node) as make:
+        yield make
 
 
 def test_a_deployment_is_scaled_and_restarted_and_stays_its_owners(theirs: Callable[..., Theirs]) -> None:

@@ -1,11 +1,13 @@
 """Workloads that somebody else made, of `e2e/consumer.py` pods: what a ConsumerGroup's `workloadRef` may name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.fleet import CONSUMER, Cluster, until
 from e2e.node.client import Client
+from e2e.node.session import Description
 
 SESSION_S = 45
 
@@ -151,3 +153,20 @@ def owned_leaves(live: Mapping[str, Any], manager: str) -> set[str]:
 
     entries = [one for one in live["metadata"].get("managedFields", ()) if one["manager"] == manager]
     return {leaf for one in entries for leaf in leaves(one["fieldsV1"], "")}
+
+
+@contextmanager
+def workloads(cluster: Cluster, node: Description) -> Iterator[Callable[..., Theirs]]:
+    """Makes some on one cluster: `(kind, name, *, client=None, ...)`; at the end they are deleted, last first."""
+    made: list[Theirs] = []
+
+    def make(kind: str, name: str, *, client: Client | None = None, **more: Any) -> Theirs:
+        one = Theirs(
+            cluster=cluster, client=client or cluster.client, image=node.demo_image, name=name, kind=kind, **more
+        )
+        made.append(one.topics())
+        return one
+
+    yield make
+    for one in reversed(made):
+        one.delete()
