@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run run-redis test test-fast test-unit test-slow test-fuzz test-damage fuzz faults changes seven rolling beside beside-earlier valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run run-redis test test-fast test-unit test-slow test-computes test-fuzz test-damage fuzz faults changes seven rolling beside beside-earlier valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -74,7 +74,7 @@ run-redis: setup
 # What computes runs at the lowest priority beside what waits now and then, on the processor time that it leaves. What
 # measures a pause runs alone, and Spark with a real Kafka too: beside the simulator its groups did not settle in time.
 WAITS := test-slow test-clients test-together test-paced
-COMPUTES := test-sim test-fuzz
+COMPUTES := test-sim test-fuzz test-computes
 BESIDE := .cache/beside.log
 FAILURES := .cache/failures.log
 
@@ -187,9 +187,13 @@ test-sim: setup
 test-clients: setup
 	$(PYTEST) tests --suite clients -n 4 --dist worksteal -m "clients and not sim and not pipeline"
 
-# Long properties, comparisons with Java, mutants in processes of their own.
+# Real processes and real clocks of a few seconds.
 test-slow: setup
-	$(PYTEST) tests --suite slow -n 2 --dist worksteal -m "slow and not integration and not clients and not sim and not pipeline"
+	$(PYTEST) tests --suite slow -n 2 --dist worksteal -m "slow and not computes and not integration and not clients and not sim and not pipeline"
+
+# Long properties, comparisons with Java, mutants in processes of their own.
+test-computes: setup
+	$(PYTEST) tests --suite computes -n 2 --dist worksteal -m "computes and slow and not integration and not clients and not sim and not pipeline"
 
 # Four files at a time, as they mostly wait too, and a file's tests share a cluster. What measures a pause runs alone.
 INTEGRATION := integration and not clients and not sim and not pipeline
@@ -210,7 +214,7 @@ test-quiet: setup
 COMPILED := $(CURDIR)/.cache/compiled
 COMPILED_STAMP := $(COMPILED)/.built
 COMPILED_ENV := PYTHONPATH=$(COMPILED) MUSTER_FORM=compiled
-SUITES ?= test-unit test-slow test-sim test-clients test-integration
+SUITES ?= test-unit test-slow test-computes test-sim test-clients test-integration
 
 $(COMPILED_STAMP): $(STAMP) $(shell find coordinator -name '*.py' -o -name '*.json')
 	$(MAKE) wheel COMPILE=1

@@ -15,7 +15,7 @@ from muster_coordinator.groups.assignors.sticky_general import balance_score
 
 from tests.assignors.cases import Case, ask_java, facts, java_plans, random_case
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.java, pytest.mark.computes, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def drawn(seed: int, count: int, name: str, *, equal: bool, racks: bool = False) -> list[Case]:

@@ -11,7 +11,7 @@ from tests.mutants.of_units import UNIT_MUTANTS, UnitMutant
 
 ROOT = Path(__file__).parents[2]
 TESTS_FAILED = 1
-pytestmark = [pytest.mark.slow, pytest.mark.source, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.computes, pytest.mark.slow, pytest.mark.source, pytest.mark.timeout(120)]
 
 
 def run(path: str, *options: str, **more: str) -> tuple[int, str]:

@@ -372,6 +372,7 @@ class Schedule:
         raise AssertionError("the network does not recover")
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -391,6 +392,7 @@ def test_no_schedule_breaks_safety_and_every_healed_network_recovers(size: int) 
     assert granted > 0, "the schedules reach reads"
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_schedule_with_changing_members_breaks_safety_and_every_healed_network_recovers() -> None:

@@ -21,7 +21,7 @@ from tests.replica.cluster import SimCluster
 from tests.replica.test_balancer import decommission, image_of, under_way
 from tests.sim.loop import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.computes, pytest.mark.slow, pytest.mark.timeout(600)]
 
 OFFSETS_PARTITIONS, TOPIC_PARTITIONS, FACTOR = 50, 100, 3
 JOIN = (3, 4, 5, 6)

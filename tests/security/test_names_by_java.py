@@ -8,7 +8,7 @@ import pytest
 from tests.java_tools import JVM_SMALL, KAFKA_CLIENTS, SLF4J_SILENT, classpath, compile_java, java_command
 from tests.security.names import MAPPINGS, NAMES
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.computes, pytest.mark.slow, pytest.mark.java]
 SOURCES = Path(__file__).with_name("java")
 
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("coordinator/muster_coordinator", "operator/muster_operator", "pipeline/muster_pipeline")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.computes, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -15,12 +15,16 @@ ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 MARKERS = ("slow", "sim", "integration", "clients", "pipeline")
 """Of which a test may have several, but not the simulator and Spark. `fuzz` is alone, `quiet` and `paced` are beside
-`integration`, `seeds` beside `sim`."""
+`integration`, `seeds` beside `sim`, `computes` beside `slow`."""
 SEVERAL = [frozenset(some) for size in range(len(MARKERS) + 1) for some in combinations(MARKERS, size)]
 SETS = [
     *(markers for markers in SEVERAL if not markers >= {"sim", "pipeline"}),
     frozenset({"fuzz"}),
     frozenset({"sim", "seeds"}),
+    *(
+        frozenset({"slow", "computes", *other})
+        for other in ((), ("pipeline",), ("integration",), ("clients",), ("sim",))
+    ),
     frozenset({"integration", "quiet"}),
     frozenset({"integration", "quiet", "slow"}),
     frozenset({"integration", "paced"}),
@@ -82,7 +86,7 @@ def test_applications_are_run_at_night_alone() -> None:
 
 def test_what_a_suite_selects_has_its_marker() -> None:
     suites = [(suite, expression) for suite, expression in runs() if suite is not None]
-    named = {"seeds", "sim", "slow", "integration", "quiet", "paced", "clients", "fuzz", "pipeline"}
+    named = {"seeds", "sim", "slow", "computes", "integration", "quiet", "paced", "clients", "fuzz", "pipeline"}
     assert {suite for suite, _ in suites} >= named
     for suite, expression in suites:
         assert not any(selects(expression, markers - {suite}) for markers in SETS), expression

@@ -114,6 +114,7 @@ def feed(target: GroupShard, made, start: int = 0) -> None:
         target.apply(NOW, AppliedBatch(1, start + 10 * number, batch))
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(batches(), st.data())
@@ -135,6 +136,7 @@ def test_checkpoint_and_the_rest_of_the_log_equal_the_whole_log(made, data):
     assert sorted(whole.views()) == sorted(second.views())
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(batches())

@@ -135,6 +135,7 @@ SCENES = {
 ACTIONS_MIN = {"claim lost": 2, "volume lost": 4}
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scene", SCENES)

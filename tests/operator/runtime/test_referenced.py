@@ -311,6 +311,7 @@ def test_a_pod_that_is_replaced_by_itself_is_seen_at_the_next_look() -> None:
     assert status(world)["readyText"] in ("2/3", "3/3")
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_operator_that_dies_at_any_request_of_a_scale_down_changes_nothing_about_the_end() -> None:

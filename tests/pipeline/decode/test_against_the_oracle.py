@@ -81,6 +81,7 @@ def batches(draw: st.DrawFn) -> logs.Batch:
     )
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @given(st.lists(batches(), max_size=25), st.sampled_from([0, 12345]))
 @settings(max_examples=120, deadline=None)

@@ -196,6 +196,7 @@ while "100" not in seen:
 """
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_reader_in_another_process_sees_no_mixture_during_a_hundred_commits(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def test_a_run_that_has_not_committed_yet_loses_nothing_to_a_vacuum(tmp_path: Pa
     assert store.read("lag", found).num_rows == 5
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_rounds_leave_few_files_and_a_short_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ def only(rows: list[Row], like: list[Row]) -> list[Row]:
     return [{name: row[name] for name in names if name in row} for row in rows] if like else rows
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), rows=LOGS, samples=SAMPLE_LISTS)
@@ -36,6 +37,7 @@ def test_every_table_of_commits_is_what_the_oracle_says(data: Any, rows: list[Ro
         assert only(made[name].to_pylist(), expected) == expected, name
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), rows=LOGS, samples=SAMPLE_LISTS)

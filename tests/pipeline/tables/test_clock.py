@@ -136,6 +136,7 @@ def test_the_clock_is_the_plain_readers_wherever_the_log_is_cut(steps: list[tupl
     assert set(np.flatnonzero(wrong).tolist()) == expected.wrong.keys()
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(data=st.data(), steps=st.lists(st.tuples(st.integers(0, 60_000), STAMP), min_size=1, max_size=50))

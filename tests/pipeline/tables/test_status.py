@@ -47,6 +47,7 @@ HEADS = st.lists(
 )
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), rows=st.one_of(STEADY, LOGS), samples=st.one_of(HEADS, SAMPLE_LISTS))

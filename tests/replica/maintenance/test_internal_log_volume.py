@@ -13,7 +13,7 @@ from tests.sim.loop import World
 from tests.sim.rare_looks import TIMING, rare_looks
 
 __all__ = ("rare_looks",)
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.computes, pytest.mark.slow, pytest.mark.timeout(600)]
 
 DEFAULTS = node_settings()
 SMALLER = 256
