@@ -23,6 +23,7 @@ from tests.redis_streams.test_redis_client import PATIENCE_S, Handler, Used, lis
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 APPENDS = 400
+FAIL_OVERS_TRIED = 4
 CLIENTS_DOC = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 
 
@@ -130,24 +131,35 @@ def test_what_was_acknowledged_with_wait_is_on_the_next_primary_once_and_in_orde
 
 def test_a_primary_that_is_back_before_its_fail_over_is_through_is_nobody_to_go_to(world: Sentinels) -> None:
     """The Sentinel that carries it out tells its address under the new epoch, until all replicas follow the next one:
-    here one of them is stopped, and nobody takes it for down."""
+    here one of them is stopped, and nobody takes it for down. On a busy machine a fail-over may be through before that;
+    then there is another one."""
+    assert any(asked_in_its_midst(world) for _ in range(FAIL_OVERS_TRIED)), "each was through too early"
+
+
+def asked_in_its_midst(world: Sentinels) -> bool:
+    """False: the fail-over was through before all were asked."""
     world.wait_whole()
     before = world.primary()
     epoch = int(world.told(0)[b"config-epoch"])
     before.kill()
 
-    def carries_it_out() -> int | None:
-        """Plus one: 0 is a number, too."""
+    def carriers() -> list[int]:
         told = [world.told(number) for number in range(SENTINELS)]
-        found = (at for at, one in enumerate(told) if int(one[b"config-epoch"]) > epoch and names_old_one(one))
-        return next(found, -1) + 1
+        return [at for at, one in enumerate(told) if int(one[b"config-epoch"]) > epoch and names_old_one(one)]
 
     def names_old_one(told: dict[bytes, bytes]) -> bool:
         return int(told[b"port"]) == before.port and b"failover_in_progress" in told[b"flags"].split(b",")
 
-    number = wait_until("a Sentinel that carries it out", carries_it_out, PATIENCE_S, every=0) - 1
-    after, third = sorted((one for one in world.servers if one is not before), key=is_replica)
-    assert is_replica(third)
+    def begun() -> bool:
+        return bool(carriers()) or world.primary() is not before
+
+    wait_until("a fail-over", begun, PATIENCE_S, every=0)
+    number = next(iter(carriers()), None)
+    third = next((one for one in world.servers if one is not before and is_replica(one)), None)
+    if number is None or third is None:
+        before.start()
+        return False
+    (after,) = (one for one in world.servers if one not in (before, third))
     world.pause(third)
     try:
         world.ask(number, "SENTINEL", "SET", NAME, "down-after-milliseconds", "60000")
@@ -155,8 +167,7 @@ def test_a_primary_that_is_back_before_its_fail_over_is_through_is_nobody_to_go_
 
         def seems_up() -> bool:
             told = world.told(number)
-            assert names_old_one(told), "it was through before anybody was asked"
-            return b"down" not in told[b"flags"]
+            return not names_old_one(told) or b"down" not in told[b"flags"]
 
         wait_until("the one before seems up", seems_up, PATIENCE_S, every=0)
 
@@ -167,11 +178,11 @@ def test_a_primary_that_is_back_before_its_fail_over_is_through_is_nobody_to_go_
                     assert values(after, used.keys[0]) == [turn]
 
         asyncio.run(asked())
-        assert names_old_one(world.told(number)), "it was through before all were asked"
+        return names_old_one(world.told(number))
     finally:
         world.go_on(third)
         world.ask(number, "SENTINEL", "SET", NAME, "down-after-milliseconds", str(DOWN_AFTER_MS))
-    world.wait_whole()
+        world.wait_whole()
 
 
 @pytest.mark.parametrize(("durability", "how"), [("memory", "killed"), ("wait", "asked to")])
