@@ -118,7 +118,7 @@ def test_what_was_acknowledged_with_wait_is_on_the_next_primary_once_and_in_orde
             for server in world.servers:
                 assert values(server, used.keys[0]) == expected
             # The address that is known by now is the one that is read.
-            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1"]), Failure)
+            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1", b"+"]), Failure)
             assert values(world.primary(), used.keys[0]) == expected
 
     try:

@@ -231,7 +231,7 @@ def test_scripts_are_known_again_after_the_server_has_forgotten_them(server: Red
 def test_more_calls_than_connections_are_all_answered(server: RedisServer) -> None:
     async def told() -> None:
         async with using(server.port, connections_max=2) as used:
-            asked = [b"0", b"-", b"1", b"1"]
+            asked = [b"0", b"-", b"1", b"1", b"+"]
             answers = await asyncio.gather(*(used.run(READ, asked) for _ in range(200)))
             assert {answer[0] for answer in answers if not isinstance(answer, Failure)} == {b"OK"}
             assert len(answers) == 200

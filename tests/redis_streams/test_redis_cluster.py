@@ -117,7 +117,7 @@ def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
             wrong = await append_all(used, APPENDS // 4, in_thread(moves))
             assert values(other, stream) == list(range(APPENDS))
             print(f"moved: {len(wrong)} tries in vain")
-            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1"]), Failure)
+            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1", b"+"]), Failure)
             world.move(stream, owner)
 
     asyncio.run(asked())

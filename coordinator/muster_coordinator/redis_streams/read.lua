@@ -1,15 +1,18 @@
 -- Read entries of a partition, with what the stream says of its ends at the same moment.
 --
 -- KEYS: the stream; the hash beside it. ARGV: the incarnation; where to begin, as XRANGE has it, or 'last' for the last
---   entry; how many entries at most; and how many bytes, which the first entry alone may exceed.
--- Returns {word, last id ever, kept start, first id if any entry is gone, entries}: OK; or {FENCED | UNCLAIMED | TYPE,
---   detail}. The kept start is the id at which DeleteRecords has put the start, '' if it has not; the first id is '' if
---   nothing was ever trimmed or deleted, '0-0' if nothing is left. Of each entry there is its id, how many texts follow,
---   and these: names and values in turn. In one list, because a list of lists costs the server half as much again.
+--   entry, 'last (ID' for the last one before that; how many entries at most; how many bytes, which the first entry
+--   alone may exceed; and where to end, as XRANGE has it.
+-- Returns {word, last id ever, kept start, first id if any entry is gone, last append, unproved, entries}: OK; or
+--   {FENCED | UNCLAIMED | TYPE, detail}. The kept start is the id at which DeleteRecords has put the start, '' if it has
+--   not; the first id is '' if nothing was ever trimmed or deleted, '0-0' if nothing is left; the last append and what is
+--   unproved are fields of the hash (`append.lua`), '' if there is none. Of each entry there is its id, how many texts
+--   follow, and these: names and values in turn. In one list, because a list of lists costs the server half as much
+--   again.
 local ENTRY_OVERHEAD, FIELD_OVERHEAD, STEP_MAX = 40, 10, 64
 local stream, state = KEYS[1], KEYS[2]
 local incarnation, from = tonumber(ARGV[1]), ARGV[2]
-local entries_max, bytes_max = tonumber(ARGV[3]), tonumber(ARGV[4])
+local entries_max, bytes_max, to = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
 local claimed = tonumber(redis.call('HGET', state, 'incarnation') or '0')
 if claimed > incarnation then
@@ -20,7 +23,7 @@ end
 local start = redis.call('HGET', state, 'start') or ''
 local kind = redis.call('TYPE', stream)['ok']
 if kind == 'none' then
-  return {'OK', '0-0', start, '', {}}
+  return {'OK', '0-0', start, '', '', '', {}}
 elseif kind ~= 'stream' then
   return {'TYPE', kind}
 end
@@ -33,6 +36,8 @@ local first = ''
 if info['entries-added'] > info['length'] then
   first = info['length'] > 0 and info['first-entry'][1] or '0-0'
 end
+local last = redis.call('HGET', state, 'last') or ''
+local unproved = last ~= '' and redis.call('HGET', state, 'unproved') or ''
 
 -- Loops are counted by hand: they run for each entry of each Fetch, while no other command does.
 local entries, filled = {}, 0
@@ -45,16 +50,17 @@ local function add(entry, parts, parted)
   filled = filled + parted
 end
 
-if from == 'last' then
-  for _, entry in ipairs(redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)) do
+local before = from:match('^last ?(.*)$')
+if before then
+  for _, entry in ipairs(redis.call('XREVRANGE', stream, before ~= '' and before or '+', '-', 'COUNT', 1)) do
     add(entry, entry[2], #entry[2])
   end
-  return {'OK', info['last-generated-id'], start, first, entries}
+  return {'OK', info['last-generated-id'], start, first, last, unproved, entries}
 end
 local count, size, step = 0, 0, 1
 while count < entries_max do
   local wanted = math.min(step, entries_max - count)
-  local some = redis.call('XRANGE', stream, from, '+', 'COUNT', wanted)
+  local some = redis.call('XRANGE', stream, from, to, 'COUNT', wanted)
   local got = #some
   for at = 1, got do
     local parts = some[at][2]
@@ -64,7 +70,7 @@ while count < entries_max do
       size = size + #parts[part]
     end
     if size > bytes_max and count > 0 then
-      return {'OK', info['last-generated-id'], start, first, entries}
+      return {'OK', info['last-generated-id'], start, first, last, unproved, entries}
     end
     add(some[at], parts, parted)
     count = count + 1
@@ -74,4 +80,4 @@ while count < entries_max do
   end
   from, step = '(' .. some[got][1], math.min(2 * step, STEP_MAX)
 end
-return {'OK', info['last-generated-id'], start, first, entries}
+return {'OK', info['last-generated-id'], start, first, last, unproved, entries}
