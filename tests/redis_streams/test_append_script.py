@@ -191,10 +191,11 @@ def test_each_append_says_from_where_on_nothing_was_proved_when_it_came(server: 
     partition = Partition(server)
 
     def noted() -> tuple[AppendId, int]:
-        """The last append, and the number of the entry from which on nothing is proved if that one is not."""
-        asked = [READ.text, 2, partition.stream, partition.state, *read_arguments(0, b"-", 0, 0)]
+        """The last append, and how many entries are before those of which nothing is proved if that one is not."""
+        asked = [READ.text, 2, partition.stream, partition.state, *read_arguments(0, b"-", 0, 0, NO_APPEND)]
         found = seen(partition.redis.ask("EVAL", *asked), OFFSETS, "s")
-        return found.appended, [entry for entry, _ in partition.entries()].index(found.unproved)
+        ids = [entry for entry, _ in partition.entries()]
+        return found.appended, sum(OFFSETS.offset_of(entry, "s") < found.proved_end for entry in ids)
 
     steps = [
         (AppendId(4, 1), NO_APPEND, 0),

@@ -87,7 +87,7 @@ def test_what_is_not_proved_is_shown_to_nobody_and_its_offsets_are_not_out_of_ra
         served.unproved(name, value)
     behind = served.cli("XADD", served.stream(name), "*", "v", "behind")
     first = EntryId.parse(served.cli("XRANGE", served.stream(name), "-", "+")[2][0])
-    end = OFFSETS.offset_of(first, "")
+    end = theirs + 1  # and not where what is hidden begins, which is out of range if that is lost
 
     assert served.shown(name) == ([b"kept", b"theirs"], end)
     assert served.list_offset(name, -1)[:2] == (0, end)
@@ -95,7 +95,7 @@ def test_what_is_not_proved_is_shown_to_nobody_and_its_offsets_are_not_out_of_ra
     assert served.list_offset(name, first.milliseconds + 1) == (0, -1, -1)
     assert served.list_offset(name, OFFSETS.id_of(kept).milliseconds)[:2] == (0, kept)
     last = OFFSETS.offset_of(EntryId.parse(behind), "")
-    for offset in (end, end + 1, last + 1):
+    for offset in (end, OFFSETS.offset_of(first, ""), last + 1):
         assert served.shown(name, offset) == ([], end)
     assert code(served.fetch(name, last + 2).error_code) == Code.OFFSET_OUT_OF_RANGE
     assert served.delete_records(name, end + 1)[0] == Code.OFFSET_OUT_OF_RANGE
@@ -115,10 +115,11 @@ def test_deleting_all_records_deletes_what_is_shown(served: Owned) -> None:
     served.unproved(name, b"hidden")
     end = served.list_offset(name, -1)[1]
     assert served.delete_records(name, -1) == (0, end)
-    assert (served.shown(name, end), served.list_offset(name, -2)[1]) == (([], end), end)
+    start = served.list_offset(name, -2)[1]
+    assert served.shown(name, start) == ([], start)
     served.proofs(None)
     served.world.run_for(2_000)
-    assert served.shown(name, end)[0] == [b"hidden"]
+    assert served.shown(name, start)[0] == [b"hidden"]
 
 
 def test_a_batch_that_was_given_up_is_hidden_until_a_later_one_is_proved(served: Owned) -> None:
@@ -257,6 +258,8 @@ class Course:
         """The last that is proved, and those after it: what a replica of Redis may have."""
         self.position = 0
         self.read: list[tuple[int, bytes | None]] = []
+        self.ends: list[int] = []
+        self.end = 0
         self.acknowledged: list[int] = []
         self.values = 0
         self.troubles: tuple[Trouble | None, ...] = ()
@@ -296,6 +299,16 @@ class Course:
             if dumped is not None:
                 self.served.cli("RESTORE", key, 0, dumped)
 
+    def look(self) -> None:
+        """Where the log ends, as somebody learns who begins to read there."""
+        error, end, _ = self.served.list_offset(self.name, -1)
+        assert error == 0
+        self.ends.append(end)
+        assert end >= self.end, "of one owner it never moves back"
+        self.end = end
+        for one_of in self.ends:
+            assert code(self.served.fetch(self.name, one_of).error_code) == 0, (one_of, end)
+
     def consume(self) -> None:
         got = self.served.fetch(self.name, self.position)
         assert code(got.error_code) == 0, f"position {self.position}, read: {self.read}"
@@ -305,13 +318,16 @@ class Course:
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            what = self.rand.choice("ppppcccccfo")
+            what = self.rand.choice("ppppcccclfo")
             if what == "p":
                 self.produce()
             elif what == "f":
                 self.fail_over()
             elif what == "o":
                 self.served.another_owner()
+                self.end = 0
+            elif what == "l":
+                self.look()
             else:
                 self.consume()
         self.troubles = ()

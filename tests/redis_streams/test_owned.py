@@ -46,21 +46,19 @@ def test_after_an_id_at_the_end_of_time_there_is_no_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "noted", "appended", "unproved"),
+    ("last", "proved", "appended", "proved_end"),
     [
-        (b"", b"", NO_APPEND, EntryId(0, 0)),
-        (b"3 7 5-1", b"", AppendId(3, 7), EntryId(5, 1)),
-        (b"3 7 5-1", b"3 7 4-0", AppendId(3, 7), EntryId(4, 0)),
-        # Noted with an append before the last one, which found that one proved, or is of an earlier release.
-        (b"3 7 5-1", b"3 6 4-0", AppendId(3, 7), EntryId(5, 1)),
-        (b"3 7 5-1", b"2 7 4-0", AppendId(3, 7), EntryId(5, 1)),
+        (b"", b"", NO_APPEND, 5 << 10 | 4),
+        (b"3 7 5-3", b"", AppendId(3, 7), 5 << 10 | 4),
+        (b"3 7 5-3", b"5-1", AppendId(3, 7), 5 << 10 | 2),
+        (b"3 7 5-3", b"4-1023", AppendId(3, 7), 5 << 10),
+        (b"3 7 5-3", b"4-5000", AppendId(3, 7), 5 << 10),
+        (b"3 7 5-3", b"0-0", AppendId(3, 7), 0),
     ],
 )
-def test_what_is_unproved_if_the_last_append_is(
-    last: bytes, noted: bytes, appended: AppendId, unproved: EntryId
-) -> None:
-    found = seen([b"OK", b"5-3", b"", b"", last, noted, []], OFFSETS, "s")
-    assert (found.appended, found.unproved) == (appended, unproved)
+def test_the_end_of_what_is_proved(last: bytes, proved: bytes, appended: AppendId, proved_end: int) -> None:
+    found = seen([b"OK", b"5-3", b"", b"", last, proved, []], OFFSETS, "s")
+    assert (found.appended, found.proved_end, found.end) == (appended, proved_end, 5 << 10 | 4)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,9 @@ def test_a_read_begins_where_no_entry_at_or_after_the_offset_is_left_out(offset:
 
 
 def test_arguments_are_decimal() -> None:
-    assert read_arguments(7, b"-", 5_000, 1) == [b"7", b"-", b"5000", b"1", b"+"]
-    assert read_arguments(7, b"-", 5_000, 1, before(5 << 10 | 3, OFFSETS))[-1] == b"(5-3"
+    assert read_arguments(7, b"-", 5_000, 1, NO_APPEND) == [b"7", b"-", b"5000", b"1", b"+", b"-1", b"-1"]
+    told = read_arguments(7, b"-", 5_000, 1, AppendId(3, 2), before(5 << 10 | 3, OFFSETS))
+    assert told[4:] == [b"(5-3", b"3", b"2"]
+    assert before(0, OFFSETS) == b"0-0", "before which there is nothing"
     assert Claim("id", 7, 9).arguments() == [b"id", b"7", b"9"]
     assert last_before(5 << 10 | 3, OFFSETS) == b"last (5-3"

@@ -28,7 +28,7 @@ class Owner:
         """High watermarks, and whether they are the log's end."""
         loop = SimLoop(self.world)
         self.proofs = Proofs(
-            loop, OFFSETS, self.asked.append, lambda: self.appending, lambda: self.watched, self.moved
+            loop, self.asked.append, lambda: self.appending, lambda: self.watched, self.moved
         )  # fmt: skip
 
     def moved(self) -> None:
@@ -46,9 +46,12 @@ def owner() -> Owner:
     return Owner()
 
 
-def stream(last: int, appended: bytes = b"", unproved: bytes = b"", start: bytes = b"") -> Seen:
-    """Whose last entry has this sequence in millisecond 5."""
-    return seen([b"OK", b"5-%d" % last, start, b"", appended, unproved, []], OFFSETS, "s")
+def stream(last: int, append: tuple[int, int] | None = None, first: int = 0, start: bytes = b"") -> Seen:
+    """Whose last entry has this sequence in millisecond 5. `first`: that of the entry from which on nothing is proved,
+    if the last append is not."""
+    appended = b"" if append is None else b"%d %d 5-%d" % (*append, last)
+    before = b"" if append is None else b"5-%d" % (first - 1)
+    return seen([b"OK", b"5-%d" % last, start, b"", appended, before, []], OFFSETS, "s")
 
 
 def end(sequence: int) -> int:
@@ -62,12 +65,12 @@ def test_what_others_wrote_is_shown_at_once(owner: Owner) -> None:
 
 def test_an_append_is_shown_with_its_proof_and_those_before_it_too(owner: Owner) -> None:
     owner.appending = True
-    owner.read(stream(7, b"3 2 5-6", b"3 2 5-4"))
+    owner.read(stream(7, (3, 2), 4))
     owner.proofs.ended(None)
-    owner.read(stream(8, b"3 3 5-8", b"3 3 5-4"))
+    owner.read(stream(8, (3, 3), 4))
     owner.proofs.ended(AppendId(TERM, 3))
-    owner.read(stream(8, b"3 3 5-8", b"3 3 5-4"))
-    owner.read(stream(9, b"3 4 5-9"))
+    owner.read(stream(8, (3, 3), 4))
+    owner.read(stream(9, (3, 4), 9))
     assert owner.told == [(end(4), False), (end(4), False), (end(9), True), (end(9), False)]
     assert owner.moves == 1
 
@@ -75,20 +78,20 @@ def test_an_append_is_shown_with_its_proof_and_those_before_it_too(owner: Owner)
 def test_the_high_watermark_never_moves_back_but_with_the_log(owner: Owner) -> None:
     """What the hash says may be older than what is known to be proved: an append that was under way when it came."""
     owner.proofs.ended(AppendId(TERM, 6))
-    owner.read(stream(6, b"3 6 5-6"))
-    owner.read(stream(7, b"3 7 5-7", b"3 7 5-2"))
+    owner.read(stream(6, (3, 6), 6))
+    owner.read(stream(7, (3, 7), 2))
     assert owner.told == [(end(7), True), (end(7), False)]
-    owner.read(stream(3, b"3 8 5-3"))
+    owner.read(stream(3, (3, 8), 3))
     assert owner.told[2:] == [(end(4), True)], "of a log that was lost there is no more"
 
 
 def test_a_start_behind_what_is_not_proved_is_the_high_watermark(owner: Owner) -> None:
-    owner.read(stream(7, b"3 2 5-3", start=b"5-5"))
+    owner.read(stream(7, (3, 2), 3, start=b"5-5"))
     assert owner.told == [(end(5), False)]
 
 
 def test_the_first_readers_of_a_term_are_told_after_a_proof_and_later_ones_at_once(owner: Owner) -> None:
-    before = stream(7, b"2 9 5-6")
+    before = stream(7, (2, 9), 6)
     owner.read(before)
     owner.read(before)
     assert (len(owner.asked), owner.told) == (1, [])
@@ -99,17 +102,17 @@ def test_the_first_readers_of_a_term_are_told_after_a_proof_and_later_ones_at_on
 
 
 def test_without_that_proof_they_are_told_what_was_proved_before(owner: Owner) -> None:
-    owner.read(stream(7, b"2 9 5-6"))
+    owner.read(stream(7, (2, 9), 6))
     owner.answer(None)
-    owner.read(stream(7, b"2 9 5-6"))
+    owner.read(stream(7, (2, 9), 6))
     assert (owner.told, owner.asked) == ([(end(6), False)] * 2, [])
-    owner.read(stream(7, b"2 9 5-6"), TERM + 1)
+    owner.read(stream(7, (2, 9), 6), TERM + 1)
     assert len(owner.asked) == 1, "the next term asks"
 
 
 def test_who_reads_has_it_asked_for_and_at_a_growing_pace_while_somebody_watches(owner: Owner) -> None:
     owner.watched = True
-    owner.read(stream(7, b"3 2 5-6"))
+    owner.read(stream(7, (3, 2), 6))
     pauses, pause_ms = [], PROOF_RETRY_MS
     while len(pauses) < 8:
         owner.world.run_for(pause_ms - 1)
@@ -124,14 +127,14 @@ def test_who_reads_has_it_asked_for_and_at_a_growing_pace_while_somebody_watches
     assert owner.moves == 1
     owner.world.run_for(60_000)
     assert owner.asked == [], "nothing is hidden any more"
-    owner.read(stream(8, b"3 3 5-8"))
+    owner.read(stream(8, (3, 3), 8))
     owner.world.run_for(PROOF_RETRY_MS + 1)
     assert len(owner.asked) == 1, "and the pace is that of the beginning"
 
 
 def test_it_is_asked_for_once_a_reader_who_does_not_watch(owner: Owner) -> None:
     for _ in range(2):
-        owner.read(stream(7, b"3 2 5-6"))
+        owner.read(stream(7, (3, 2), 6))
         owner.world.run_for(PROOF_RETRY_MS_MAX + 1)
         owner.answer(None)
         owner.world.run_for(60_000)
@@ -140,7 +143,7 @@ def test_it_is_asked_for_once_a_reader_who_does_not_watch(owner: Owner) -> None:
 
 def test_nobody_asks_while_an_append_will_tell(owner: Owner) -> None:
     owner.watched = owner.appending = True
-    owner.read(stream(7, b"3 2 5-6"))
+    owner.read(stream(7, (3, 2), 6))
     owner.world.run_for(10_000)
     assert owner.asked == []
     owner.appending = False
@@ -165,7 +168,7 @@ def test_news_is_told_when_the_append_has_ended_however_it_did(owner: Owner) -> 
 
 def test_redis_is_not_asked_for_what_is_hidden(owner: Owner) -> None:
     assert owner.proofs.hidden_from() is None
-    owner.read(stream(7, b"3 2 5-6"))
+    owner.read(stream(7, (3, 2), 6))
     assert owner.proofs.hidden_from() == end(6)
     owner.proofs.ended(AppendId(TERM, 2))
     assert owner.proofs.hidden_from() is None

@@ -8,9 +8,11 @@ from itertools import count
 from typing import Any
 
 import pytest
+from muster_coordinator.redis_streams.append_ids import NO_APPEND
 from muster_coordinator.redis_streams.append_script import arguments
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.redis_streams.owned import read_arguments
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS
@@ -231,7 +233,7 @@ def test_scripts_are_known_again_after_the_server_has_forgotten_them(server: Red
 def test_more_calls_than_connections_are_all_answered(server: RedisServer) -> None:
     async def told() -> None:
         async with using(server.port, connections_max=2) as used:
-            asked = [b"0", b"-", b"1", b"1", b"+"]
+            asked = read_arguments(0, b"-", 1, 1, NO_APPEND)
             answers = await asyncio.gather(*(used.run(READ, asked) for _ in range(200)))
             assert {answer[0] for answer in answers if not isinstance(answer, Failure)} == {b"OK"}
             assert len(answers) == 200

@@ -89,7 +89,7 @@ def _told(*words: bytes) -> dict[bytes, tuple[_Fits, ...]]:
 _COUNTED: tuple[_Fits, ...] = (_is_number, _is_id_or_none, _is_number, _is_id_or_none, _is_id_or_none)
 _LISTED: tuple[_Fits, ...] = (_is_text, _is_names_and_values)
 _READ: tuple[_Fits, ...] = (
-    _is_id, _is_id_or_none, _is_id_or_none, _is_append_or_none, _is_append_or_none, _is_list
+    _is_id, _is_id_or_none, _is_id_or_none, _is_append_or_none, _is_id_or_none, _is_list
 )  # fmt: skip
 _NOT_OWNED = _told(b"FENCED", b"UNCLAIMED", b"TYPE")
 ANSWERS: Mapping[str, Mapping[bytes, tuple[_Fits, ...]]] = {

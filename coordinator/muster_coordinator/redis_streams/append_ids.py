@@ -22,6 +22,8 @@ class AppendId(NamedTuple):
 
 NO_APPEND = AppendId(-1, -1)
 """Before all of them."""
+ALL_APPENDS = AppendId(2**53 - 1, 2**53 - 1)
+"""Behind all of them, and still a number of Lua."""
 
 
 def parse_append(text: bytes) -> tuple[AppendId, EntryId]:

@@ -52,8 +52,9 @@ class Seen(NamedTuple):
     last: EntryId
     appended: AppendId
     """The last append by an owner. Behind its entries there may be some of others."""
-    unproved: EntryId
-    """The first entry that is not proved, if that append is not."""
+    proved_end: int
+    """The offset after the last entry before the first one that is not proved, if that append is not: it is there too
+    when what is not proved is gone, and so in range."""
     entries: Told
 
     @property
@@ -63,10 +64,11 @@ class Seen(NamedTuple):
 
 
 def read_arguments(
-    incarnation: int, begin: bytes, entries_max: int, bytes_max: int, end: bytes = NEWEST
+    incarnation: int, begin: bytes, entries_max: int, bytes_max: int, proved: AppendId, end: bytes = NEWEST
 ) -> list[bytes]:
     """ARGV of `read.lua`."""
-    return [b"%d" % incarnation, begin, b"%d" % entries_max, b"%d" % bytes_max, end]
+    numbers = (b"%d" % number for number in proved)
+    return [b"%d" % incarnation, begin, b"%d" % entries_max, b"%d" % bytes_max, end, *numbers]
 
 
 def from_offset(offset: int, offsets: Offsets) -> bytes:
@@ -81,7 +83,7 @@ def from_time(timestamp_ms: int) -> bytes:
 
 def before(offset: int, offsets: Offsets) -> bytes:
     """Where a read ends that is not to reach this offset."""
-    return b"(" + offsets.id_of(offset).text.encode()
+    return b"(" + offsets.id_of(offset).text.encode() if offset else b"0-0"
 
 
 LAST = b"last"
@@ -94,30 +96,23 @@ def last_before(offset: int, offsets: Offsets) -> bytes:
 
 def seen(answer: Sequence[Any], offsets: Offsets, stream: str) -> Seen:
     """An answer OK of `read.lua`."""
-    _, last_text, kept, first_text, last_append, unproved, entries = answer
+    _, last_text, kept, first_text, last_append, proved_text, entries = answer
     last = EntryId.parse(last_text)
     if last.milliseconds > offsets.milliseconds_max:
         raise EntryBeyondOffsets(f"{stream} has had entry {last.text}: no offset comes after it")
-    end = 0 if last == ZERO else offsets.first_of_next(last, 0)
+    end = _end_after(last, offsets)
     start = offset_at(EntryId.parse(kept), offsets) if kept else 0
     if first_text:
         first = EntryId.parse(first_text)
         start = max(start, end if first == ZERO else offset_at(first, offsets))
     end = max(end, start)
-    return Seen(start, end, end, last, *_unproved(last_append, unproved), entries)
+    appended = parse_append(last_append)[0] if last_append else NO_APPEND
+    proved_end = _end_after(EntryId.parse(proved_text), offsets) if proved_text else end
+    return Seen(start, end, end, last, appended, proved_end, entries)
 
 
-def _unproved(last_append: bytes, unproved: bytes) -> tuple[AppendId, EntryId]:
-    """The last append, and the first entry that is not proved if this append is not. What the hash tells of an earlier
-    one counts no more: all before the last append was proved, or an owner of an older release came between."""
-    if not last_append:
-        return NO_APPEND, ZERO
-    append, first = parse_append(last_append)
-    if unproved:
-        noted, entry = parse_append(unproved)
-        if noted == append:
-            return append, entry
-    return append, first
+def _end_after(last: EntryId, offsets: Offsets) -> int:
+    return 0 if last == ZERO else offsets.first_of_next(last, 0)
 
 
 def hidden_from(found: Seen, end: int) -> Seen:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
-from muster_coordinator.redis_streams.append_ids import NO_APPEND, AppendId, parse_append
+from muster_coordinator.redis_streams.append_ids import ALL_APPENDS, NO_APPEND, AppendId, parse_append
 from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, outcome
 from muster_coordinator.redis_streams.batches import batches
 from muster_coordinator.redis_streams.entries import NO_ENTRIES, ids_of, records_of
@@ -112,9 +112,7 @@ class RedisLog(LogView):
         self._notice = notice
         self._offsets = place.offsets
         self._appends = Appends(loop, self._append, self._claim, self._owns)
-        self._proofs = Proofs(
-            loop, self._offsets, self._prove, self._appends.under_way, lambda: bool(self._watchers), self._moved
-        )
+        self._proofs = Proofs(loop, self._prove, self._appends.under_way, lambda: bool(self._watchers), self._moved)
         self._claiming: list[Callable[[Code], None]] = []
         self._last = ZERO
         """The last id ever, as of the last answer that told it."""
@@ -158,7 +156,7 @@ class RedisLog(LogView):
         """Read, and claim the stream before if it is not."""
 
         def read(again: bool) -> None:
-            asked = read_arguments(self.group, begin, entries_max, bytes_max, end)
+            asked = read_arguments(self.group, begin, entries_max, bytes_max, self._proved(), end)
             self._server.run(READ, self._keys, asked, partial(answered, again))
 
         def answered(again: bool, answer: Answer) -> None:
@@ -195,6 +193,10 @@ class RedisLog(LogView):
         if found.whole:
             self._listen()  # else there is news already, which is told when it may be shown
         done(found)
+
+    def _proved(self) -> AppendId:
+        """Where nothing is ever proved, all that is there counts as if it were."""
+        return self._proofs.proved if self._server.proves() else ALL_APPENDS
 
     def _prove(self, done: Asked) -> None:
         if not self._owns(self.raft.core.term):
@@ -417,9 +419,9 @@ class RedisLog(LogView):
             self._proofs.ended(this if isinstance(result, Appended) else None)
             done(result)
 
-        # Where nothing is ever proved, all that is there counts as if it were.
-        proved = self._proofs.proved if self._server.proves() else this
-        asked = arguments(term, self._offsets, batch, incarnation=self.group, number=number, proved=proved)
+        asked = arguments(
+            term, self._offsets, batch, incarnation=self.group, number=number, proved=self._proved()
+        )  # fmt: skip
         self._server.run(APPEND, self._keys, asked, answered, durable=True)
 
     def _outcome(self, answer: Sequence[bytes]) -> Outcome:

@@ -5,10 +5,11 @@ one lacks what a consumer has read, and the consumer's position lies behind the 
 by an owner is hidden, with all behind it, until a proof covers it. A proof is of the whole server: WAIT behind any
 write covers all writes before, so the answer to an append covers the appends before it, and those of earlier owners,
 who are fenced by it. The hash beside the stream says what the last append was, and from where on nothing was proved
-when it came (`append.lua`). If nobody appends, the owner itself asks (`prove.lua`): before the first answer in its
-term, if an earlier owner has appended, and at a pace while somebody reads and something is hidden. What this does not
-do: hide what others write, but behind what is hidden; or hide anything where an answer promises no more than that Redis
-has it.
+when it came (`append.lua`); the high watermark is the end of what is before that. It is not the offset at which that
+begins: there are gaps, and if that is lost, this one is behind the end. If nobody appends, the owner itself asks
+(`prove.lua`): before the first answer in its term, if an earlier owner has appended, and at a pace while somebody reads
+and something is hidden. What this does not do: hide what others write, but behind what is hidden; or hide anything
+where an answer promises no more than that Redis has it.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from collections.abc import Callable
 from muster_coordinator.ports import Loop, Timer
 from muster_coordinator.redis_streams import limits
 from muster_coordinator.redis_streams.append_ids import NO_APPEND, AppendId
-from muster_coordinator.redis_streams.entry_ids import Offsets, offset_at
 from muster_coordinator.redis_streams.owned import Seen, hidden_from
 
 Asked = Callable[[AppendId | None], None]
@@ -30,14 +30,12 @@ class Proofs:
     def __init__(
         self,
         loop: Loop,
-        offsets: Offsets,
         ask: Callable[[Asked], None],
         appending: Callable[[], bool],
         watched: Callable[[], bool],
         moved: Callable[[], None],
     ) -> None:
         self._loop = loop
-        self._offsets = offsets
         self._ask = ask
         self._appending = appending
         self._watched = watched
@@ -72,7 +70,7 @@ class Proofs:
 
     def _shown(self, found: Seen) -> Seen:
         if self.proved < found.appended:
-            found = hidden_from(found, max(self._end, offset_at(found.unproved, self._offsets)))
+            found = hidden_from(found, max(self._end, found.proved_end))
         self._end = max(self._end, found.end)
         if not found.whole:
             self._hidden = self._read = True
