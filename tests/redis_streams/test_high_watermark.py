@@ -218,6 +218,19 @@ def test_the_next_owner_shows_what_is_proved_to_it_and_hides_what_the_one_before
     assert served.shown(name)[0] == [b"proved", b"first", b"second", b"third"]
 
 
+def test_a_server_that_is_not_fit_proves_nothing(served: Owned) -> None:
+    """As one of which it is not known yet whether it has WAITAOF."""
+    name = served.topic()
+    served.stored(name, one(b"first"))
+    served.stored(name, one(b"second"))
+    served.another_owner()
+    served.redis.why_unfit = "Redis was not reached yet"
+    assert served.shown(name)[0] == [b"first"]
+    served.redis.why_unfit = ""
+    served.world.run_for(2_000)
+    assert served.shown(name)[0] == [b"first", b"second"]
+
+
 def test_what_an_owner_of_the_release_before_has_appended_is_hidden_from_its_last_append_on(served: Owned) -> None:
     """It writes `last`, and nothing of what is unproved."""
     name = served.topic()

@@ -12,8 +12,8 @@
 --   follow, those.
 -- Returns {word, detail}: OK or DUPLICATE with the first entry's id; FENCED with the owner's epoch; UNCLAIMED; STALE, a
 --   later append is there; EPOCH, SEQUENCE; TYPE with that of the key; BEYOND with the stream's last id, after which
---   there is no room. A DUPLICATE writes too, so that WAIT after it says something; of the epoch, so that no earlier owner
---   appends behind what that proves.
+--   there is no room. A DUPLICATE writes too, so that WAIT after it says something; and the epoch, so that no earlier
+--   owner appends behind what that proves.
 --
 -- Nothing can fail between two XADDs: ids rise, limits were judged by the caller, and memory is judged by Redis before
 -- the first write of a script and not after. The first write is to the hash, so that a user who may not write it has

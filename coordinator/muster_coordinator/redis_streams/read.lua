@@ -3,12 +3,12 @@
 -- KEYS: the stream; the hash beside it. ARGV: the incarnation; where to begin, as XRANGE has it, or 'last' for the last
 --   entry, 'last (ID' for the last one before that; how many entries at most; how many bytes, which the first entry
 --   alone may exceed; where to end, as XRANGE has it; epoch and number of the last append that is known to be proved.
--- Returns {word, last id ever, kept start, first id if any entry is gone, last append, last id before what is not
---   proved, entries}: OK; or {FENCED | UNCLAIMED | TYPE, detail}. The kept start is the id at which DeleteRecords has put
---   the start, '' if it has not; the first id is '' if nothing was ever trimmed or deleted, '0-0' if nothing is left; the
---   last append is `last` of the hash (`append.lua`), '' if there is none; the last id before what is not proved is '' if
---   all is, '0-0' if there is none. Of each entry there is its id, how many texts follow, and these: names and values in
---   turn. In one list, because a list of lists costs the server half as much again.
+-- Returns {word, last id ever, kept start, first id if any entry is gone, last append, last id before what is not proved,
+--   entries}: OK; or {FENCED | UNCLAIMED | TYPE, detail}. The kept start is the id at which DeleteRecords has put the
+--   start, '' if it has not; the first id is '' if nothing was ever trimmed or deleted, '0-0' if nothing is left; the
+--   last append is `last` of the hash (`append.lua`), '' if there is none; the last id before what is not proved is ''
+--   if all is, '0-0' if there is none. Of each entry there is its id, how many texts follow, and these: names and values
+--   in turn. In one list, because a list of lists costs the server half as much again.
 local ENTRY_OVERHEAD, FIELD_OVERHEAD, STEP_MAX = 40, 10, 64
 local stream, state = KEYS[1], KEYS[2]
 local incarnation, from = tonumber(ARGV[1]), ARGV[2]

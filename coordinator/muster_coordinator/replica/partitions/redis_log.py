@@ -199,7 +199,8 @@ class RedisLog(LogView):
         return self._proofs.proved if self._server.proves() else ALL_APPENDS
 
     def _prove(self, done: Asked) -> None:
-        if not self._owns(self.raft.core.term):
+        # Of a server that is not fit, or not looked at yet, an answer proves nothing.
+        if not self._owns(self.raft.core.term) or self._server.unfit():
             done(None)
             return
 
@@ -419,9 +420,7 @@ class RedisLog(LogView):
             self._proofs.ended(this if isinstance(result, Appended) else None)
             done(result)
 
-        asked = arguments(
-            term, self._offsets, batch, incarnation=self.group, number=number, proved=self._proved()
-        )  # fmt: skip
+        asked = arguments(term, self._offsets, batch, incarnation=self.group, number=number, proved=self._proved())
         self._server.run(APPEND, self._keys, asked, answered, durable=True)
 
     def _outcome(self, answer: Sequence[bytes]) -> Outcome:
