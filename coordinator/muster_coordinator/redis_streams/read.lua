@@ -34,7 +34,8 @@ for at = 1, #told, 2 do
   info[told[at]] = told[at + 1]
 end
 local first = ''
-if info['entries-added'] > info['length'] then
+local gone = info['entries-added'] - info['length']
+if gone > 0 and (start == '' or tonumber(redis.call('HGET', state, 'gone') or '-1') ~= gone) then
   first = info['length'] > 0 and info['first-entry'][1] or '0-0'
 end
 local last, proved = redis.call('HGET', state, 'last') or '', ''
