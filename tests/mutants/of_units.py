@@ -16,6 +16,7 @@ class UnitMutant(NamedTuple):
 
 
 EVERY_VERSION = "tests/api/test_every_version.py"
+PROOFS = "tests/redis_streams/test_proofs.py"
 UNIT_MUTANTS = (
     UnitMutant(
         Mutant(
@@ -66,5 +67,44 @@ UNIT_MUTANTS = (
             ),
         ),
         EVERY_VERSION,
+    ),
+    UnitMutant(
+        Mutant(
+            "a topic in Redis shows what no replica of Redis has confirmed",
+            (
+                Patch(
+                    "replica.partitions.redis_proofs",
+                    "        if self.proved < found.appended:\n            found",
+                    "        if self.proved is None:\n            found",
+                ),
+            ),
+        ),
+        PROOFS,
+    ),
+    UnitMutant(
+        Mutant(
+            "the next owner of a topic in Redis asks for no proof of what is there",
+            (
+                Patch(
+                    "replica.partitions.redis_proofs",
+                    "        if earlier and (self._first or self._term < term):\n",
+                    "        if earlier and self._first:\n",
+                ),
+            ),
+        ),
+        PROOFS,
+    ),
+    UnitMutant(
+        Mutant(
+            "the high watermark of a topic in Redis moves back to what its hash says",
+            (
+                Patch(
+                    "replica.partitions.redis_proofs",
+                    "max(self._end, found.proved_end)",
+                    "found.proved_end",
+                ),
+            ),
+        ),
+        PROOFS,
     ),
 )

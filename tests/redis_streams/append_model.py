@@ -31,6 +31,7 @@ class Model:
             if producer_epoch == known_epoch:
                 again = [one for one in known if one[:2] == (base, final)]
                 if again:
+                    self.owner = epoch
                     return "DUPLICATE", again[0][2].text
                 batches = known
             wanted = (batches[-1][1] + 1) % 2**31 if batches else 0

@@ -10,6 +10,7 @@ import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.limits import MIB
 from muster_coordinator.records.batch import iter_records
+from muster_coordinator.redis_streams.append_ids import NO_APPEND, AppendId
 from muster_coordinator.redis_streams.append_script import (
     SCRIPT,
     Appended,
@@ -22,7 +23,9 @@ from muster_coordinator.redis_streams.entries import record_of
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.keys import keys_of
 from muster_coordinator.redis_streams.limits import HEADERS_MAX
+from muster_coordinator.redis_streams.owned import read_arguments, seen
 from muster_coordinator.redis_streams.produced import Produced, produced
+from muster_coordinator.redis_streams.server import PROVE, READ
 
 from tests.redis_streams.append_model import Model
 from tests.redis_streams.redis_server import NOT_ALLOWED, Connection, RedisError, RedisServer
@@ -54,6 +57,10 @@ class Partition:
 
     def append(self, batch: Produced, epoch: int = 1, offsets: Offsets = OFFSETS) -> Appended | AppendRefused:
         return outcome(self.redis.ask(*self.call(batch, epoch, offsets)), offsets, self.stream)
+
+    def numbered(self, batch: Produced, epoch: int, number: int, proved: AppendId = NO_APPEND) -> Any:
+        asked = arguments(epoch, OFFSETS, batch, number=number, proved=proved)
+        return self.redis.ask("EVAL", SCRIPT, 2, self.stream, self.state, *asked)
 
     def entries(self) -> list[tuple[EntryId, list[bytes]]]:
         found = self.redis.ask("XRANGE", self.stream, "-", "+")
@@ -159,6 +166,49 @@ def test_a_deposed_owner_is_refused_by_redis_itself(server: RedisServer) -> None
     refused = partition.append(of(b"late"), epoch=4)
     assert isinstance(refused, AppendRefused)
     assert (refused.code, partition.values()) == (Code.NOT_LEADER_OR_FOLLOWER, [b"old", b"new"])
+
+
+@pytest.mark.parametrize("known", [b"batch", b"number", b"proof"])
+def test_what_is_proved_of_an_owner_is_proved_of_those_before_it_for_good(server: RedisServer, known: bytes) -> None:
+    """A proof covers what was appended before it; so behind one nothing of an earlier owner may come."""
+    partition = Partition(server)
+    one = of(b"v", producer=1, epoch=0, sequence=0)
+    assert isinstance(partition.append(one, epoch=4), Appended)
+    if known == b"proof":
+        asked = [PROVE.text, 2, partition.stream, partition.state, 0, 5]
+        assert partition.redis.ask("EVAL", *asked) == [b"OK", b""]
+    elif known == b"batch":
+        assert isinstance(partition.append(one, epoch=5), Appended)
+    else:
+        assert partition.numbered(of(b"w"), 5, 1)[0] == b"OK"
+        assert partition.numbered(of(b"w"), 5, 1)[0] == b"DUPLICATE"
+    refused = partition.append(of(b"late"), epoch=4)
+    assert isinstance(refused, AppendRefused)
+    assert refused.code is Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_each_append_says_from_where_on_nothing_was_proved_when_it_came(server: RedisServer) -> None:
+    partition = Partition(server)
+
+    def noted() -> tuple[AppendId, int]:
+        """The last append, and how many entries are before those of which nothing is proved if that one is not."""
+        asked = [READ.text, 2, partition.stream, partition.state, *read_arguments(0, b"-", 0, 0, NO_APPEND)]
+        found = seen(partition.redis.ask("EVAL", *asked), OFFSETS, "s")
+        ids = [entry for entry, _ in partition.entries()]
+        return found.appended, sum(OFFSETS.offset_of(entry, "s") < found.proved_end for entry in ids)
+
+    steps = [
+        (AppendId(4, 1), NO_APPEND, 0),
+        (AppendId(4, 2), NO_APPEND, 0),
+        (AppendId(4, 3), AppendId(4, 2), 2),
+        (AppendId(4, 4), AppendId(4, 2), 2),
+        (AppendId(6, 1), NO_APPEND, 2),
+        (AppendId(6, 2), AppendId(6, 1), 5),
+        (AppendId(7, 1), AppendId(6, 2), 6),
+    ]
+    for this, proved, first in steps:
+        assert partition.numbered(of(b"v"), *this, proved)[0] == b"OK"
+        assert noted() == (this, first)
 
 
 def test_an_answer_that_was_lost_is_found_by_the_same_call(server: RedisServer) -> None:

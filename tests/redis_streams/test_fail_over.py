@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from muster_coordinator.redis_streams.append_ids import NO_APPEND
 from muster_coordinator.redis_streams.entry_ids import EntryId
+from muster_coordinator.redis_streams.owned import read_arguments
 from muster_coordinator.redis_streams.server import READ, Failure, Trouble
 
 from tests.cluster import port_block, wait_until
@@ -119,7 +121,7 @@ def test_what_was_acknowledged_with_wait_is_on_the_next_primary_once_and_in_orde
             for server in world.servers:
                 assert values(server, used.keys[0]) == expected
             # The address that is known by now is the one that is read.
-            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1"]), Failure)
+            assert not isinstance(await used.run(READ, read_arguments(0, b"-", 1, 1, NO_APPEND)), Failure)
             assert values(world.primary(), used.keys[0]) == expected
 
     try:

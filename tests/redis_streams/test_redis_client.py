@@ -8,11 +8,13 @@ from itertools import count
 from typing import Any
 
 import pytest
+from muster_coordinator.redis_streams.append_ids import NO_APPEND, AppendId
 from muster_coordinator.redis_streams.append_script import arguments
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.redis_streams.owned import read_arguments
 from muster_coordinator.redis_streams.produced import Produced
-from muster_coordinator.redis_streams.server import APPEND, READ, Answer, Failure, Trouble
+from muster_coordinator.redis_streams.server import APPEND, PROVE, READ, Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_JUDGE_MS
 from muster_coordinator.runtime.redis_cluster import RedisCluster
 from muster_coordinator.runtime.redis_connections import RedisSettings
@@ -231,7 +233,7 @@ def test_scripts_are_known_again_after_the_server_has_forgotten_them(server: Red
 def test_more_calls_than_connections_are_all_answered(server: RedisServer) -> None:
     async def told() -> None:
         async with using(server.port, connections_max=2) as used:
-            asked = [b"0", b"-", b"1", b"1"]
+            asked = read_arguments(0, b"-", 1, 1, NO_APPEND)
             answers = await asyncio.gather(*(used.run(READ, asked) for _ in range(200)))
             assert {answer[0] for answer in answers if not isinstance(answer, Failure)} == {b"OK"}
             assert len(answers) == 200
@@ -255,6 +257,51 @@ def test_what_is_not_as_durable_as_wanted_is_told_though_it_is_there(server: Red
                     while isinstance(await used.append(durable=True), Failure):
                         await asyncio.sleep(0.05)
                 assert server.connect().ask("XLEN", used.keys[0]) == 1, "the same append, proved by its repetition"
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_read_tells_what_is_not_proved_and_a_proof_that_it_is(server: RedisServer, protocol: int) -> None:
+    async def told() -> None:
+        async with using(server.port, durability="aof", protocol=protocol) as used:
+            assert await used.judged() == ""
+            assert used.client.proves()
+            first = await used.append(number=1)
+            second = await used.append(number=2)
+            assert not isinstance(first, Failure)
+            assert not isinstance(second, Failure)
+
+            async def read(proved: AppendId) -> Any:
+                answer = await used.run(READ, read_arguments(0, b"-", 1, 1, proved))
+                assert not isinstance(answer, Failure), answer
+                return answer[4:6]
+
+            last = b"1 2 " + second[1]
+            assert await read(NO_APPEND) == [last, b"0-0"]
+            assert await read(AppendId(1, 1)) == [last, b"0-0"], "the second was appended when the first was not proved"
+            assert await used.run(PROVE, [b"0", b"1"], durable=True) == [b"OK", last]
+            assert await read(AppendId(1, 2)) == [last, b""]
+        async with using(server.port) as used:
+            assert not used.client.proves()
+
+    asyncio.run(told())
+
+
+def test_proofs_that_nobodys_append_brings_leave_connections_to_others(server: RedisServer) -> None:
+    """Each takes as long as a replica of the server may need; there is none."""
+
+    async def told() -> None:
+        async with using(server.port, durability="wait", timeout_ms=4_000) as used:
+            assert await used.judged() == ""
+            proofs = [asyncio.create_task(used.run(PROVE, [b"0", b"1"], durable=True)) for _ in range(4)]
+            await asyncio.sleep(0)
+            answer = await used.run(READ, read_arguments(0, b"-", 1, 1, NO_APPEND))
+            assert not isinstance(answer, Failure)
+            troubles = [trouble_of(answer) for answer in await asyncio.gather(*proofs)]
+            assert troubles.count(Trouble.AWAY) == 3
+            assert troubles.count(Trouble.NOT_DURABLE) == 1
+            assert trouble_of(await used.run(PROVE, [b"0", b"1"], durable=True)) is Trouble.NOT_DURABLE, "one at a time"
 
     asyncio.run(told())
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from muster_coordinator.redis_streams.append_ids import NO_APPEND
 from muster_coordinator.redis_streams.append_script import arguments
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.redis_streams.keys import keys_of
+from muster_coordinator.redis_streams.owned import read_arguments
 from muster_coordinator.redis_streams.produced import Produced
 from muster_coordinator.redis_streams.server import APPEND, READ, Failure
 from muster_coordinator.runtime import redis_cluster
@@ -117,7 +119,7 @@ def test_a_slot_moves_there_and_back_under_appends(world: Cluster) -> None:
             wrong = await append_all(used, APPENDS // 4, in_thread(moves))
             assert values(other, stream) == list(range(APPENDS))
             print(f"moved: {len(wrong)} tries in vain")
-            assert not isinstance(await used.run(READ, [b"0", b"-", b"1", b"1"]), Failure)
+            assert not isinstance(await used.run(READ, read_arguments(0, b"-", 1, 1, NO_APPEND)), Failure)
             world.move(stream, owner)
 
     asyncio.run(asked())

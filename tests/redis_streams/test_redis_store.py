@@ -150,7 +150,7 @@ def test_entries_that_are_none_are_a_store_that_cannot_be_read(served: RedisServ
     """As a proxy before Redis might tell them; what has their list's shape goes through to here."""
     name = served.topic()
     first = served.stored(name, one(b"a"))
-    served.redis.instead = lambda script, answer: [*answer[:4], entries] if script.name == "read" else answer
+    served.redis.instead = lambda script, answer: [*answer[:-1], entries] if script.name == "read" else answer
     assert code(served.fetch(name, 0).error_code) == Code.KAFKA_STORAGE_ERROR
     assert {what for what, _ in served.notices} == {CANNOT_READ}
     assert served.list_offset(name, 1)[0] in (0, Code.KAFKA_STORAGE_ERROR)
@@ -317,6 +317,40 @@ def test_a_stream_of_another_cluster_is_not_touched(served: RedisServed) -> None
     assert served.delete(name) == 0
     served.world.run_for(100)
     assert served.cli("XLEN", served.stream(name)) == 1
+
+
+def test_who_has_read_all_that_was_deleted_is_in_range_when_more_comes(served: RedisServed) -> None:
+    """Its offset comes long after the end of what is gone: there are gaps."""
+    name = served.topic()
+    served.stored(name, one(b"a"))
+    middle = served.stored(name, one(b"b")) + 1
+    served.after_ms(OFFSETS.id_of(middle).milliseconds)
+    served.stored(name, one(b"c"))
+    assert served.delete_records(name, middle) == (0, middle)
+    assert (served.list_offset(name, -2)[1], served.values(name)) == (middle, [b"c"])
+    end = served.list_offset(name, -1)[1]
+    assert served.delete_records(name, -1) == (0, end)
+    served.after_ms(OFFSETS.id_of(end).milliseconds)
+    assert served.stored(name, one(b"next")) > end
+    assert served.list_offset(name, -2)[1] == end
+    assert [record.value for record in served.read(name, end)] == [b"next"]
+    assert code(served.fetch(name, end - 1).error_code) == Code.OFFSET_OUT_OF_RANGE
+    served.after_ms(served.redis_ms() + 1)
+    last = served.stored(name, one(b"last"))
+    served.cli("XTRIM", served.stream(name), "MAXLEN", 1)
+    assert served.list_offset(name, -2)[1] == last, "what others have removed may be anything"
+    assert code(served.fetch(name, end).error_code) == Code.OFFSET_OUT_OF_RANGE
+
+
+def test_who_has_read_all_is_in_range_when_retention_has_left_nothing(served: RedisServed) -> None:
+    name = served.topic(retention_ms="1000")
+    served.cli("XADD", served.stream(name), "7-3", "v", "old")
+    end = OFFSETS.offset_of(EntryId(7, 3), "") + 1
+    served.world.run_for(6_000)
+    assert served.cli("XLEN", served.stream(name)) == 0
+    served.stored(name, one(b"new"))
+    assert served.list_offset(name, -2)[1] == end
+    assert [record.value for record in served.read(name, end)] == [b"new"]
 
 
 def test_retention_trims_by_time(served: RedisServed) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from muster_coordinator.redis_streams.addresses import text_of
+from muster_coordinator.redis_streams.append_ids import parse_append
 from muster_coordinator.redis_streams.entry_ids import EntryId
 
 
@@ -61,6 +62,13 @@ def _is_id_or_none(one: object) -> bool:
     return one == b"" or _is_id(one)
 
 
+def _is_append_or_none(one: object) -> bool:
+    try:
+        return one == b"" or (isinstance(one, bytes) and parse_append(one) is not None)
+    except ValueError:
+        return False
+
+
 def _is_number(one: object) -> bool:
     return isinstance(one, int) and one >= 0
 
@@ -80,7 +88,9 @@ def _told(*words: bytes) -> dict[bytes, tuple[_Fits, ...]]:
 
 _COUNTED: tuple[_Fits, ...] = (_is_number, _is_id_or_none, _is_number, _is_id_or_none, _is_id_or_none)
 _LISTED: tuple[_Fits, ...] = (_is_text, _is_names_and_values)
-_READ: tuple[_Fits, ...] = (_is_id, _is_id_or_none, _is_id_or_none, _is_list)
+_READ: tuple[_Fits, ...] = (
+    _is_id, _is_id_or_none, _is_id_or_none, _is_append_or_none, _is_id_or_none, _is_list
+)  # fmt: skip
 _NOT_OWNED = _told(b"FENCED", b"UNCLAIMED", b"TYPE")
 ANSWERS: Mapping[str, Mapping[bytes, tuple[_Fits, ...]]] = {
     "append": {
@@ -94,6 +104,7 @@ ANSWERS: Mapping[str, Mapping[bytes, tuple[_Fits, ...]]] = {
     "forget": _told(b"OK", b"KEPT", b"MORE"),
     "mirror": {**_told(b"OK", b"STALE", b"FOREIGN", b"USED", b"NONE"), **_NOT_OWNED},
     "mirrored": dict.fromkeys((b"OK", b"FENCED", b"UNCLAIMED"), _LISTED),
+    "prove": {b"OK": (_is_append_or_none,), **_told(b"FENCED", b"UNCLAIMED")},
     "read": {b"OK": _READ, **_NOT_OWNED},
     "trim": {**_told(b"OK"), **_NOT_OWNED},
 }

@@ -1,15 +1,19 @@
 -- Append one produced batch to a partition's stream, or say why not: all of it or nothing.
 --
 -- KEYS: the stream; a hash beside it, in the same slot: `incarnation` and `epoch` are the owner's (`claim.lua`),
---   `last` its last append as "EPOCH NUMBER ENTRY", `p:ID` what is known of a producer as
---   "EPOCH FIRST LAST ENTRY;..." for its last batches, oldest first: sequences, and the id of the batch's first entry.
+--   `last` its last append as "EPOCH NUMBER ENTRY", with its first entry; `unproved` the same but for the entry, which
+--   is the first one that was not proved when that append came: if it names another append than `last`, all before that
+--   one were proved; `p:ID` what is known of a producer as "EPOCH FIRST LAST ENTRY;..." for its last batches, oldest
+--   first: sequences, and the id of the batch's first entry.
 -- ARGV: the caller's epoch; the greatest sequence of an id, and the greatest milliseconds; producer id (-1: none), its
 --   epoch, its base sequence; the number of records; the topic's incarnation; the number of this append among those of
---   this epoch (-1: not numbered); then for each record its time ('': that of its id), the number of arguments that
+--   this epoch (-1: not numbered); epoch and number of the last append that is proved to be as durable as it should
+--   be, by what the caller knows; then for each record its time ('': that of its id), the number of arguments that
 --   follow, those.
 -- Returns {word, detail}: OK or DUPLICATE with the first entry's id; FENCED with the owner's epoch; UNCLAIMED; STALE, a
 --   later append is there; EPOCH, SEQUENCE; TYPE with that of the key; BEYOND with the stream's last id, after which
---   there is no room. A DUPLICATE writes too, so that WAIT after it says something.
+--   there is no room. A DUPLICATE writes too, so that WAIT after it says something; and the epoch, so that no earlier
+--   owner appends behind what that proves.
 --
 -- Nothing can fail between two XADDs: ids rise, limits were judged by the caller, and memory is judged by Redis before
 -- the first write of a script and not after. The first write is to the hash, so that a user who may not write it has
@@ -20,13 +24,14 @@ local epoch, sequence_max, milliseconds_max = tonumber(ARGV[1]), tonumber(ARGV[2
 local producer, producer_epoch, base, count = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local incarnation, number = tonumber(ARGV[8]), tonumber(ARGV[9])
+local proved_epoch, proved_number = tonumber(ARGV[10]), tonumber(ARGV[11])
 
 local function whole(number)
   return string.format('%.0f', number)
 end
 
 local function duplicate(id)
-  redis.call('HSET', state, 'asked', '1')
+  redis.call('HSET', state, 'asked', '1', 'epoch', ARGV[1])
   return {'DUPLICATE', id}
 end
 
@@ -44,13 +49,17 @@ local kind = redis.call('TYPE', stream)['ok']
 if kind ~= 'stream' and kind ~= 'none' then
   return {'TYPE', kind}
 end
-local before = number >= 0 and redis.call('HGET', state, 'last')
+local before, unproved = number >= 0 and redis.call('HGET', state, 'last'), nil
 if before then
   local its_epoch, its_number, id = before:match('^(%d+) (%d+) (%d+%-%d+)$')
-  if tonumber(its_epoch) == epoch and tonumber(its_number) == number then
+  local at_epoch, at_number = tonumber(its_epoch), tonumber(its_number)
+  if at_epoch == epoch and at_number == number then
     return duplicate(id)
-  elseif tonumber(its_epoch) == epoch and tonumber(its_number) > number then
+  elseif at_epoch == epoch and at_number > number then
     return {'STALE', its_number}
+  elseif at_epoch > proved_epoch or (at_epoch == proved_epoch and at_number > proved_number) then
+    local noted = redis.call('HGET', state, 'unproved') or ''
+    unproved = noted:match('^' .. its_epoch .. ' ' .. its_number .. ' (.*)$') or id
   end
 end
 
@@ -104,7 +113,7 @@ if milliseconds + math.floor((sequence + count - 1) / (sequence_max + 1)) > mill
 end
 
 redis.call('HSET', state, 'epoch', ARGV[1])
-local first, at = whole(milliseconds) .. '-' .. whole(sequence), 10
+local first, at = whole(milliseconds) .. '-' .. whole(sequence), 12
 for _ = 1, count do
   local told, size = ARGV[at], tonumber(ARGV[at + 1])
   local ms = whole(milliseconds)
@@ -128,6 +137,11 @@ if producer ~= '-1' then
   redis.call('HSET', state, 'p:' .. producer, whole(producer_epoch) .. ' ' .. table.concat(kept))
 end
 if number >= 0 then
-  redis.call('HSET', state, 'last', whole(epoch) .. ' ' .. whole(number) .. ' ' .. first)
+  local this = whole(epoch) .. ' ' .. whole(number) .. ' '
+  if unproved then
+    redis.call('HSET', state, 'last', this .. first, 'unproved', this .. unproved)
+  else
+    redis.call('HSET', state, 'last', this .. first)
+  end
 end
 return {'OK', first}

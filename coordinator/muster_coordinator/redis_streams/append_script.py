@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from muster_coordinator.errors import Code
+from muster_coordinator.redis_streams.append_ids import NO_APPEND, AppendId
 from muster_coordinator.redis_streams.entry_ids import EntryId, Offsets
 from muster_coordinator.redis_streams.limits import MILLISECONDS_MAX
 from muster_coordinator.redis_streams.produced import Produced
@@ -34,9 +35,18 @@ class AppendRefused(NamedTuple):
     message: str
 
 
-def arguments(epoch: int, offsets: Offsets, batch: Produced, *, incarnation: int = 0, number: int = -1) -> list[bytes]:
+def arguments(
+    epoch: int,
+    offsets: Offsets,
+    batch: Produced,
+    *,
+    incarnation: int = 0,
+    number: int = -1,
+    proved: AppendId = NO_APPEND,
+) -> list[bytes]:
     """ARGV of the script; `epoch` is the term in which the caller owns the partition, `number` this append's in it (-1:
-    it has none), `incarnation` the topic's, by which the stream was claimed."""
+    it has none), `incarnation` the topic's, by which the stream was claimed, `proved` the last append that is known to
+    be as durable as it should be."""
     numbers = (
         epoch,
         offsets.sequence_max,
@@ -47,6 +57,7 @@ def arguments(epoch: int, offsets: Offsets, batch: Produced, *, incarnation: int
         len(batch.records),
         incarnation,
         number,
+        *proved,
     )
     found = [b"%d" % number for number in numbers]
     for timestamp_ms, fields in batch.records:

@@ -29,6 +29,9 @@ APPENDS_QUEUED_BYTES_MAX = 64 * MIB
 STREAM_RETRY_MS = 50
 STREAM_RETRY_MS_MAX = 1_000
 """Between two tries of an append whose fate is not known, or whose server is away."""
+PROOF_RETRY_MS = 50
+PROOF_RETRY_MS_MAX = 1_000
+"""Before an owner asks whether what it hides from readers is proved by now, if somebody reads; doubled each time."""
 FORGETS_MAX = 20
 """Tries to remove the stream of a deleted topic, `STREAM_RETRY_MS_MAX` times the number of the try apart."""
 FORGOTTEN_AT_ONCE = 1_000

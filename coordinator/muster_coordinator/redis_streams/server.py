@@ -31,9 +31,10 @@ EXPIRE = _script("expire")
 FORGET = _script("forget")
 MIRROR = _script("mirror")
 MIRRORED = _script("mirrored")
+PROVE = _script("prove")
 READ = _script("read")
 TRIM = _script("trim")
-SCRIPTS = (APPEND, BEHIND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, READ, TRIM)
+SCRIPTS = (APPEND, BEHIND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, PROVE, READ, TRIM)
 
 
 class Trouble(Enum):
@@ -78,6 +79,10 @@ class StreamServer(Protocol):
     def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` once when the stream has an entry after this id; the returned function ends that."""
 
+    def proves(self) -> bool:
+        """Does an answer to a `durable` call say more than that the call was made? Then what was written may be there,
+        and seen, before it is as durable as was asked for."""
+
     def unfit(self) -> str:
         """Why a batch that this server confirms may be lost although nobody has agreed to that; "": it is not so."""
 
@@ -98,6 +103,9 @@ class NoServer:
 
     def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
+
+    def proves(self) -> bool:
+        return False
 
     def unfit(self) -> str:
         return "this replica has no redis.url"

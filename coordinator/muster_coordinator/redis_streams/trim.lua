@@ -3,6 +3,10 @@
 -- KEYS: the stream; the hash beside it. ARGV: the incarnation; the owner's epoch; the id below which all entries go;
 --   'exact', or 'about' to remove whole nodes only; with 'about' the bytes of memory to keep at least, -1 for all.
 -- Returns {word, detail}: OK; FENCED with the owner's epoch; UNCLAIMED; TYPE. The kept start never moves back.
+--
+-- Offsets have gaps, and the first entry that is left may come long after the end of what is gone: a reader who was there
+-- has missed nothing. Where all that is gone lies before the kept start, `gone` of the hash counts it: as long as no
+-- more is, the log begins at the kept start (`read.lua`). So it is too where retention has left nothing.
 -- Bytes are MEMORY USAGE's, which looks at some nodes and takes the others to be like them.
 local SAMPLES = 16
 local stream, state = KEYS[1], KEYS[2]
@@ -19,7 +23,25 @@ local kind = redis.call('TYPE', stream)['ok']
 if kind ~= 'stream' and kind ~= 'none' then
   return {'TYPE', kind}
 end
+-- All that is gone lies before this id.
+local function keep(start)
+  local gone, last = 0, '0-0'
+  if kind == 'stream' then
+    local told, info = redis.call('XINFO', 'STREAM', stream), {}
+    for at = 1, #told, 2 do
+      info[told[at]] = told[at + 1]
+    end
+    gone, last = info['entries-added'] - info['length'], info['last-generated-id']
+  end
+  if not start then
+    local ms, sequence = last:match('^(%d+)%-(%d+)$')
+    start = ms .. '-' .. string.format('%.0f', tonumber(sequence) + 1)
+  end
+  redis.call('HSET', state, 'start', start, 'gone', string.format('%.0f', gone))
+end
+
 if ARGV[4] == 'about' then
+  local before = redis.call('XLEN', stream)
   redis.call('XTRIM', stream, 'MINID', '~', ARGV[3])
   local kept_bytes = tonumber(ARGV[5])
   local length = kept_bytes >= 0 and redis.call('XLEN', stream) or 0
@@ -28,6 +50,9 @@ if ARGV[4] == 'about' then
     if used_bytes > kept_bytes then
       redis.call('XTRIM', stream, 'MAXLEN', '~', math.ceil(length * kept_bytes / used_bytes))
     end
+  end
+  if before > 0 and redis.call('XLEN', stream) == 0 then
+    keep(nil)
   end
   return {'OK', ''}
 end
@@ -40,4 +65,5 @@ if kept_ms > ms or (kept_ms == ms and kept_sequence >= sequence) then
 end
 redis.call('HSET', state, 'start', ARGV[3])
 redis.call('XTRIM', stream, 'MINID', ARGV[3])
+keep(ARGV[3])
 return {'OK', ARGV[3]}

@@ -55,6 +55,9 @@ REDIS_RETRY_MS = 1_000
 REDIS_BLOCK_MS = 1_000
 """Of one XREAD: so late at most is news of a stream that was added when CLIENT UNBLOCK is not allowed."""
 REDIS_UNBLOCK_MS = 2
+REDIS_PROOFS_SHARE = 4
+"""Each proof that nobody's append brings has a connection for up to half a call's time, while replicas of Redis are
+away: all of them have a quarter of the connections."""
 REDIS_PRIMARY_KEPT_MS = 250
 """What Sentinels said is told so long to others who connect: many do at once when a server is gone."""
 REDIS_SENTINELS_LATE_MS = 50

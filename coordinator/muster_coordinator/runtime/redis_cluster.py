@@ -106,6 +106,9 @@ class RedisCluster:
             listener = self._news[slot] = self._listener(slot)
         return listener.want(stream, after, notify)
 
+    def proves(self) -> bool:
+        return self._settings.proves
+
     def unfit(self) -> str:
         """Of any of its primaries: which of them has a batch's stream may change at any moment. One that was not
         reached yet is not written to, and does not keep the others from it."""

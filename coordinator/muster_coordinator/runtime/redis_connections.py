@@ -44,6 +44,11 @@ class RedisSettings(NamedTuple):
     """Which of them this is about; the url's is not looked at."""
 
     @property
+    def proves(self) -> bool:
+        """Is a batch asked after once Redis has it (`redis_fitness`)?"""
+        return self.durability in ("wait", "aof")
+
+    @property
     def changes(self) -> bool:
         """Is the server another one at times, or one of many that come and go?"""
         return bool(self.sentinels or self.nodes)

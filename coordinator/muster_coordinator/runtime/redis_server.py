@@ -35,8 +35,8 @@ from muster_coordinator.ports import Notice
 from muster_coordinator.redis_streams.addresses import Address, text_of
 from muster_coordinator.redis_streams.answers import of_script, pairs
 from muster_coordinator.redis_streams.entry_ids import EntryId
-from muster_coordinator.redis_streams.server import SCRIPTS, Answer, Failure, Script, Trouble
-from muster_coordinator.runtime.limits import REDIS_JUDGE_MS, REDIS_RETRY_MS
+from muster_coordinator.redis_streams.server import PROVE, SCRIPTS, Answer, Failure, Script, Trouble
+from muster_coordinator.runtime.limits import REDIS_JUDGE_MS, REDIS_PROOFS_SHARE, REDIS_RETRY_MS
 from muster_coordinator.runtime.redis_calls import Calls
 from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
 from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
@@ -76,6 +76,7 @@ class RedisServer:
         self._judged: Address | None = None
         """Which server that is about; only Sentinels make it another one."""
         self._judge_now = asyncio.Event()
+        self._proofs_left = max(1, settings.connections_max // REDIS_PROOFS_SHARE)
         self._news = News(loop, self.make_connection, self.ask, settings.timeout_ms)
         self._judging = loop.create_task(self._judge())
         self._judging.add_done_callback(raise_bug)
@@ -110,6 +111,9 @@ class RedisServer:
     def news(self, stream: str, after: EntryId, notify: Callable[[], None]) -> Callable[[], None]:
         return self._news.want(stream, after, notify)
 
+    def proves(self) -> bool:
+        return self._settings.proves
+
     def unfit(self) -> str:
         return self._judgement.unfit
 
@@ -132,6 +136,19 @@ class RedisServer:
         asking: bool = False,
     ) -> "Answer | Redirect":
         """As `run`. `asking`: it is in the middle of a move of these keys to this node, and another one has sent us."""
+        if script is not PROVE:
+            return await self._call(script, keys, arguments, durable=durable, asking=asking)
+        if not self._proofs_left:
+            return Failure(Trouble.AWAY, "too many proofs are asked for")
+        self._proofs_left -= 1
+        try:
+            return await self._call(script, keys, arguments, durable=durable, asking=asking)
+        finally:
+            self._proofs_left += 1
+
+    async def _call(
+        self, script: Script, keys: tuple[str, str], arguments: Sequence[bytes], *, durable: bool, asking: bool
+    ) -> "Answer | Redirect":
         rest = (len(keys), *keys, *arguments)
         try:
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]

@@ -68,6 +68,9 @@ class Appends:
     def has_room(self) -> bool:
         return len(self._queue) < limits.APPENDS_QUEUED_MAX and self._bytes < limits.APPENDS_QUEUED_BYTES_MAX
 
+    def under_way(self) -> bool:
+        return self._busy
+
     def add(self, batch: Produced, size_bytes: int, term: int, deadline_ms: int, done: Told) -> None:
         """`done` is called when the batch is there or refused, or at the deadline."""
         one = _Append(batch, size_bytes, term, done)

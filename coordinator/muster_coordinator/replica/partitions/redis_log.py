@@ -4,9 +4,10 @@ Problem: the records are in a store behind a socket, which may be away, lose its
 clients are owed the answers of a log. Mechanism: a Raft group without records owns the partition: its leader claims the
 stream for the topic's incarnation (the group's number) and its own term, and each script checks both, so a deposed
 owner and an earlier topic of this name are refused by Redis itself. What a claimed stream does not have does not exist,
-so an offset is out of range only by an answer of Redis; a Redis that does not answer is KAFKA_STORAGE_ERROR. Batches
-carry no leader epoch, since nothing that was read is ever cut off. What this does not do: transactions, compaction, or
-count lag.
+so an offset is out of range only by an answer of Redis; a Redis that does not answer is KAFKA_STORAGE_ERROR. What was
+appended is shown when it is as durable as `redis.durability` says (`redis_proofs`). Batches carry no leader epoch: what
+was read is not cut off then, but for what others write, which is shown at once. What this does not do: transactions,
+compaction, or count lag.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing_extensions import override
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop, Notice
 from muster_coordinator.redis_streams import limits
+from muster_coordinator.redis_streams.append_ids import ALL_APPENDS, NO_APPEND, AppendId, parse_append
 from muster_coordinator.redis_streams.append_script import Appended, AppendRefused, arguments, outcome
 from muster_coordinator.redis_streams.batches import batches
 from muster_coordinator.redis_streams.entries import NO_ENTRIES, ids_of, records_of
@@ -24,14 +26,18 @@ from muster_coordinator.redis_streams.entry_ids import OFFSET_MAX
 from muster_coordinator.redis_streams.errors import EntryBeyondOffsets, NotAppendable
 from muster_coordinator.redis_streams.owned import (
     LAST,
+    NEWEST,
     ZERO,
     Claim,
     Seen,
+    before,
     from_offset,
     from_time,
     kept,
+    last_before,
     read_arguments,
     seen,
+    shown,
 )
 from muster_coordinator.redis_streams.produced import Produced, produced
 from muster_coordinator.redis_streams.server import (
@@ -39,6 +45,7 @@ from muster_coordinator.redis_streams.server import (
     CLAIM,
     EXPIRE,
     FORGET,
+    PROVE,
     READ,
     TRIM,
     Answer,
@@ -49,6 +56,7 @@ from muster_coordinator.redis_streams.server import (
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.redis_appends import Appends, Outcome
+from muster_coordinator.replica.partitions.redis_proofs import Asked, Proofs
 from muster_coordinator.replica.partitions.stream_place import StreamPlace
 from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
 from muster_coordinator.replica.partitions.topic_logs import (
@@ -104,6 +112,7 @@ class RedisLog(LogView):
         self._notice = notice
         self._offsets = place.offsets
         self._appends = Appends(loop, self._append, self._claim, self._owns)
+        self._proofs = Proofs(loop, self._prove, self._appends.under_way, lambda: bool(self._watchers), self._moved)
         self._claiming: list[Callable[[Code], None]] = []
         self._last = ZERO
         """The last id ever, as of the last answer that told it."""
@@ -141,11 +150,13 @@ class RedisLog(LogView):
         for done in claiming:
             done(code)
 
-    def _ask(self, begin: bytes, entries_max: int, bytes_max: int, done: Callable[[Seen | Code], None]) -> None:
+    def _ask(
+        self, begin: bytes, entries_max: int, bytes_max: int, done: Callable[[Seen | Code], None], end: bytes = NEWEST
+    ) -> None:
         """Read, and claim the stream before if it is not."""
 
         def read(again: bool) -> None:
-            asked = read_arguments(self.group, begin, entries_max, bytes_max)
+            asked = read_arguments(self.group, begin, entries_max, bytes_max, self._proved(), end)
             self._server.run(READ, self._keys, asked, partial(answered, again))
 
         def answered(again: bool, answer: Answer) -> None:
@@ -173,8 +184,34 @@ class RedisLog(LogView):
             done(Code.KAFKA_STORAGE_ERROR)
             return
         self._last, self._log_start = found.last, found.log_start
-        self._listen()
+        if self._server.proves():
+            self._proofs.judge(found, self.raft.core.term, lambda judged: self._judged(judged, done))
+        else:
+            self._judged(found, done)
+
+    def _judged(self, found: Seen, done: Callable[[Seen | Code], None]) -> None:
+        if found.whole:
+            self._listen()  # else there is news already, which is told when it may be shown
         done(found)
+
+    def _proved(self) -> AppendId:
+        """Where nothing is ever proved, all that is there counts as if it were."""
+        return self._proofs.proved if self._server.proves() else ALL_APPENDS
+
+    def _prove(self, done: Asked) -> None:
+        # Of a server that is not fit, or not looked at yet, an answer proves nothing.
+        if not self._owns(self.raft.core.term) or self._server.unfit():
+            done(None)
+            return
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, Failure) or answer[0] != b"OK":
+                done(None)
+            else:
+                done(parse_append(answer[1])[0] if answer[1] else NO_APPEND)
+
+        asked = [b"%d" % self.group, b"%d" % self.raft.core.term]
+        self._server.run(PROVE, self._keys, asked, answered, durable=True)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -194,23 +231,32 @@ class RedisLog(LogView):
             done(ReadResult(Code.OFFSET_OUT_OF_RANGE))
             return
 
-        def read(found: Seen | Code) -> None:
+        most = max(1, min(max_bytes, limits.READ_BYTES_MAX) - BATCH_OVERHEAD)
+
+        def ask(end: int | None) -> None:
+            upto = NEWEST if end is None else before(end, self._offsets)
+            begin = from_offset(offset, self._offsets)
+            self._ask(begin, limits.READ_ENTRIES_MAX, most, partial(read, end), upto)
+
+        def read(asked: int | None, found: Seen | Code) -> None:
             if isinstance(found, Code):
                 done(ReadResult(found))
-            elif not found.log_start <= offset <= found.end:
+            elif not found.log_start <= offset <= found.log_end:
                 done(ReadResult(Code.OFFSET_OUT_OF_RANGE))
+            elif asked is not None and asked < found.end and not found.entries:
+                ask(None)  # what was hidden is proved meanwhile
             else:
+                # Between the high watermark and the log's end there is nothing yet, as in Kafka.
                 done(self._result(found))
 
-        most = max(1, min(max_bytes, limits.READ_BYTES_MAX) - BATCH_OVERHEAD)
-        self._ask(from_offset(offset, self._offsets), limits.READ_ENTRIES_MAX, most, read)
+        ask(self._proofs.hidden_from())
 
     def _result(self, found: Seen) -> ReadResult:
         """Up to an entry without an offset, which is told when it is the first."""
         records: list[bytes] = []
         whole = ReadResult(Code.NONE, b"", found.end, found.end, found.log_start)
         try:
-            read = records_of(found.entries, self._offsets, self._stream, self._place.value_field)
+            read = records_of(shown(found, self._offsets), self._offsets, self._stream, self._place.value_field)
             for one in batches(read, NO_EPOCH):
                 records.append(one)
         except EntryBeyondOffsets as error:
@@ -238,6 +284,12 @@ class RedisLog(LogView):
             else:
                 done(self._first_of(found))
 
+        def last(found: Seen | Code) -> None:
+            if isinstance(found, Code) or found.whole:
+                listed(found)
+            else:
+                self._ask(last_before(found.end, self._offsets), 1, 1, listed)
+
         if not self.raft.leads:
             done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
         elif timestamp_ms >= 0:
@@ -246,16 +298,17 @@ class RedisLog(LogView):
             else:
                 self._ask(from_time(timestamp_ms), 1, 1, listed)
         elif timestamp_ms == MAX_TIMESTAMP:
-            self._ask(LAST, 1, 1, listed)
+            self._ask(LAST, 1, 1, last)
         else:
             self._ask(b"-", 0, 1, listed)
 
     def _first_of(self, found: Seen) -> OffsetResult:
         """The time of an entry is that of its id: Redis' own, by which a look-up goes."""
-        if not found.entries:
-            return OffsetResult(Code.NONE)
         try:
-            _, entry = next(ids_of(found.entries))
+            entries = shown(found, self._offsets)
+            if not entries:
+                return OffsetResult(Code.NONE)
+            _, entry = next(ids_of(entries))
             offset = self._offsets.offset_of(entry, self._stream)
         except (EntryBeyondOffsets, *NO_ENTRIES) as error:
             self._notice(CANNOT_READ, {"stream": self._stream, "why": str(error)}, None)
@@ -264,7 +317,7 @@ class RedisLog(LogView):
 
     @override
     def epoch_end(self, epoch: int) -> EpochEnd:
-        """No epoch is kept: no reader is told one, and nothing that was read is cut off."""
+        """No epoch is kept, and no reader is told one."""
         return EpochEnd(Code.NONE)
 
     @override
@@ -276,9 +329,8 @@ class RedisLog(LogView):
         def end() -> None:
             moved()
             self._watchers.pop(key, None)
-            if not self._watchers and self._no_news is not None:
-                self._no_news()
-                self._no_news = None
+            if not self._watchers:
+                self._listen_no_more()
 
         return end
 
@@ -287,9 +339,20 @@ class RedisLog(LogView):
         if self._watchers and self._no_news is None:
             self._no_news = self._server.news(self._stream, self._last, self._came)
 
+    def _listen_no_more(self) -> None:
+        if self._no_news is not None:
+            self._no_news()
+            self._no_news = None
+
     def _came(self) -> None:
-        """An entry is there. The next read, which this brings about, listens again."""
+        """An entry is there."""
         self._no_news = None
+        if not self._server.proves() or not self._proofs.holds_news():
+            self._moved()
+
+    def _moved(self) -> None:
+        """The next read, which this brings about, listens again."""
+        self._listen_no_more()
         for notify in list(self._watchers.values()):
             notify()
 
@@ -345,15 +408,19 @@ class RedisLog(LogView):
         return True
 
     def _append(self, batch: Produced, term: int, number: int, done: Callable[[Outcome], None]) -> None:
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, Failure):
-                done(answer)
-            elif answer[0] == b"UNCLAIMED":
-                done(None)
-            else:
-                done(self._outcome(answer))
+        this = AppendId(term, number)
 
-        asked = arguments(term, self._offsets, batch, incarnation=self.group, number=number)
+        def answered(answer: Answer) -> None:
+            result: Outcome
+            if isinstance(answer, Failure):
+                result = answer
+            else:
+                result = None if answer[0] == b"UNCLAIMED" else self._outcome(answer)
+            # Before the next append is sent, which tells what was proved.
+            self._proofs.ended(this if isinstance(result, Appended) else None)
+            done(result)
+
+        asked = arguments(term, self._offsets, batch, incarnation=self.group, number=number, proved=self._proved())
         self._server.run(APPEND, self._keys, asked, answered, durable=True)
 
     def _outcome(self, answer: Sequence[bytes]) -> Outcome:
