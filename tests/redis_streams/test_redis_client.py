@@ -261,6 +261,27 @@ def test_what_is_not_as_durable_as_wanted_is_told_though_it_is_there(server: Red
     asyncio.run(told())
 
 
+def test_what_redis_refuses_is_told_as_that_though_no_replica_is_there(server: RedisServer) -> None:
+    """Nothing was written, so there is nothing that a replica could confirm."""
+
+    async def told() -> None:
+        async with using(server.port, durability="wait", timeout_ms=400) as used:
+            assert await used.judged() == ""
+            assert trouble_of(await used.append(number=2, durable=True)) is Trouble.NOT_DURABLE
+            assert trouble_of(await used.append(number=2, durable=True)) is Trouble.NOT_DURABLE, "DUPLICATE"
+            assert await used.append(number=1, durable=True) == [b"STALE", b"2"]
+            batch = Produced(7, 0, 5, [(None, [b"v", b"v"])])
+            await used.run(APPEND, arguments(1, OFFSETS, batch, number=3), durable=True)
+            batch = batch._replace(base_sequence=9)
+            refused = await used.run(APPEND, arguments(1, OFFSETS, batch, number=4), durable=True)
+            assert refused == [b"SEQUENCE", b"6"]
+            fenced = await used.run(APPEND, arguments(0, OFFSETS, batch, number=5), durable=True)
+            assert fenced == [b"FENCED", b"1"]
+            assert await used.run(PROVE, [b"0", b"0"], durable=True) == [b"FENCED", b"1"]
+
+    asyncio.run(told())
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_read_tells_what_is_not_proved_and_a_proof_that_it_is(server: RedisServer, protocol: int) -> None:
     async def told() -> None:

@@ -342,10 +342,12 @@ def test_who_has_read_all_that_was_deleted_is_in_range_when_more_comes(served: R
     assert code(served.fetch(name, end).error_code) == Code.OFFSET_OUT_OF_RANGE
 
 
-def test_who_has_read_all_is_in_range_when_retention_has_left_nothing(served: RedisServed) -> None:
+@pytest.mark.parametrize("sequence", [3, OFFSETS.sequence_max, 2**53 + 1, 2**64 - 1])
+def test_who_has_read_all_is_in_range_when_retention_has_left_nothing(served: RedisServed, sequence: int) -> None:
+    """The last three are of others: the offset after them is that of the next millisecond."""
     name = served.topic(retention_ms="1000")
-    served.cli("XADD", served.stream(name), "7-3", "v", "old")
-    end = OFFSETS.offset_of(EntryId(7, 3), "") + 1
+    served.cli("XADD", served.stream(name), f"7-{sequence}", "v", "old")
+    end = OFFSETS.first_of_next(EntryId(7, sequence), 0)
     served.world.run_for(6_000)
     assert served.cli("XLEN", served.stream(name)) == 0
     served.stored(name, one(b"new"))

@@ -6,14 +6,9 @@
 -- Returns {word, detail}: OK with how many are forgotten; FENCED with the owner's epoch; UNCLAIMED.
 local DELETED_AT_ONCE = 1000
 local state = KEYS[2]
-local incarnation, epoch = tonumber(ARGV[1]), tonumber(ARGV[2])
-
-local claimed = tonumber(redis.call('HGET', state, 'incarnation') or '0')
-local owner = redis.call('HGET', state, 'epoch')
-if claimed > incarnation or (claimed == incarnation and owner and tonumber(owner) > epoch) then
-  return {'FENCED', owner}
-elseif claimed < incarnation then
-  return {'UNCLAIMED', ''}
+local refused = refusal(state, tonumber(ARGV[1]), tonumber(ARGV[2]))
+if refused then
+  return refused
 end
 local time = redis.call('TIME')
 local oldest = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) - tonumber(ARGV[3])

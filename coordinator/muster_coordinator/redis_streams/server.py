@@ -14,26 +14,27 @@ from muster_coordinator.redis_streams.entry_ids import EntryId
 
 
 class Script(NamedTuple):
-    """A Lua script, by the name of its file."""
+    """A Lua script, by the name of its file; its text may begin with another file's."""
 
     name: str
     text: str
 
 
-def _script(name: str) -> Script:
-    return Script(name, files("muster_coordinator.redis_streams").joinpath(f"{name}.lua").read_text())
+def _script(name: str, *before: str) -> Script:
+    texts = (files("muster_coordinator.redis_streams").joinpath(f"{one}.lua").read_text() for one in (*before, name))
+    return Script(name, "".join(texts))
 
 
 APPEND = _script("append")
 BEHIND = _script("behind")
 CLAIM = _script("claim")
-EXPIRE = _script("expire")
+EXPIRE = _script("expire", "owner")
 FORGET = _script("forget")
 MIRROR = _script("mirror")
 MIRRORED = _script("mirrored")
-PROVE = _script("prove")
+PROVE = _script("prove", "owner")
 READ = _script("read")
-TRIM = _script("trim")
+TRIM = _script("trim", "owner")
 SCRIPTS = (APPEND, BEHIND, CLAIM, EXPIRE, FORGET, MIRROR, MIRRORED, PROVE, READ, TRIM)
 
 

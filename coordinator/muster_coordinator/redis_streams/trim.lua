@@ -8,22 +8,29 @@
 -- has missed nothing. Where all that is gone lies before the kept start, `gone` of the hash counts it: as long as no
 -- more is, the log begins at the kept start (`read.lua`). So it is too where retention has left nothing.
 -- Bytes are MEMORY USAGE's, which looks at some nodes and takes the others to be like them.
-local SAMPLES = 16
+local SAMPLES, EXACT_DIGITS = 16, 15
 local stream, state = KEYS[1], KEYS[2]
-local incarnation, epoch = tonumber(ARGV[1]), tonumber(ARGV[2])
-
-local claimed = tonumber(redis.call('HGET', state, 'incarnation') or '0')
-local owner = redis.call('HGET', state, 'epoch')
-if claimed > incarnation or (claimed == incarnation and owner and tonumber(owner) > epoch) then
-  return {'FENCED', owner}
-elseif claimed < incarnation then
-  return {'UNCLAIMED', ''}
+local refused = refusal(state, tonumber(ARGV[1]), tonumber(ARGV[2]))
+if refused then
+  return refused
 end
 local kind = redis.call('TYPE', stream)['ok']
 if kind ~= 'stream' and kind ~= 'none' then
   return {'TYPE', kind}
 end
--- All that is gone lies before this id.
+-- The id behind this one, as far as numbers of Lua reach: no offset is of a sequence beyond, so there it is the next
+-- millisecond's. The server's own ids stay far below; of an id whose milliseconds are beyond no offset is told at all.
+local function behind(id)
+  local ms, sequence = id:match('^(%d+)%-(%d+)$')
+  if #ms > EXACT_DIGITS then
+    return id
+  elseif #sequence > EXACT_DIGITS then
+    return string.format('%.0f-0', tonumber(ms) + 1)
+  end
+  return ms .. '-' .. string.format('%.0f', tonumber(sequence) + 1)
+end
+
+-- All that is gone lies before this id, or with nil, behind the last one.
 local function keep(start)
   local gone, last = 0, '0-0'
   if kind == 'stream' then
@@ -33,10 +40,7 @@ local function keep(start)
     end
     gone, last = info['entries-added'] - info['length'], info['last-generated-id']
   end
-  if not start then
-    local ms, sequence = last:match('^(%d+)%-(%d+)$')
-    start = ms .. '-' .. string.format('%.0f', tonumber(sequence) + 1)
-  end
+  start = start or behind(last)
   redis.call('HSET', state, 'start', start, 'gone', string.format('%.0f', gone))
 end
 

@@ -44,6 +44,8 @@ from muster_coordinator.runtime.redis_news import News, raise_bug
 
 AWAY = "Redis cannot be reached"
 UNREACHED = "Redis was not reached yet"
+_WRITTEN = (b"OK", b"DUPLICATE")
+"""First words of scripts' answers after which there is something to prove."""
 A_CLUSTER = "this server is a node of a Redis Cluster, for which redis.cluster.nodes is to be set"
 UNFIT = "Redis is not fit for what is written to it"
 _NOT_READY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
@@ -184,7 +186,7 @@ class RedisServer:
             return Failure(Trouble.AWAY if away else Trouble.REFUSED, f"Redis says: {answer}")
         if not of_script(script.name, answer):
             return Failure(Trouble.UNKNOWN, f"no answer of a script of ours: {answer!r:.100}")
-        if len(answers) > 1:
+        if len(answers) > 1 and answer[0] in _WRITTEN:
             why = self._fitness.unproven(answers[1])
             if why:
                 return Failure(Trouble.NOT_DURABLE, why)
