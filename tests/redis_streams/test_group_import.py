@@ -94,7 +94,7 @@ def test_streams_of_other_names_other_groups_and_partitions_without_the_group(
 ) -> None:
     """The properties file of a replica says which Redis, prefix and user."""
     make_topic(at, "copied", 3)
-    send(at, "copied", [b"%d" % number for number in range(30)])
+    send(at, "copied", [b"%d" % number for number in range(30)], partitions=3)
     for partition in (0, 1):
         cli.ask("COPY", stream_of("copied", partition), f"old=:{partition}", "REPLACE")
         cli.ask("XGROUP", "CREATE", f"old=:{partition}", "\u00e9t\u00e9", "$")
