@@ -284,7 +284,7 @@ operator-bench: setup
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Each BOX is isolated from all others.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
-E2E_TIMEOUT_S ?= 7200
+E2E_TIMEOUT_S ?= 10800
 # BOX, the name before, is an alias.
 BOX ?= node
 SANDBOX ?= $(BOX)
