@@ -195,11 +195,20 @@ def test_what_is_not_promised_is_counted_and_the_rest_is_in_order(world: Sentine
     async def asked() -> None:
         async with using(0, **told(world, durability=durability)) as used:
             assert await used.judged() == ""
-            await append_all(used, APPENDS // 2, in_thread(before.kill if how == "killed" else world.fail_over))
+
+            def everywhere() -> bool:
+                return all(len(values(server, used.keys[0])) == APPENDS // 4 for server in world.servers)
+
+            for number in range(APPENDS // 4):
+                assert not isinstance(await used.append(b"%d" % number, number, durable=True), Failure)
+            # Replication is behind for as long as a busy machine leaves a replica no processor.
+            await asyncio.to_thread(wait_until, "what was long before is everywhere", everywhere, PATIENCE_S)
+            gone = before.kill if how == "killed" else world.fail_over
+            await append_all(used, APPENDS // 2, in_thread(gone), first=APPENDS // 4)
             after = await asyncio.to_thread(world.wait_other_than, before)
             found = values(after, used.keys[0])
             assert found == sorted(set(found))
-            assert set(found) >= set(range(APPENDS // 4)), "what was there long before"
+            assert found[: APPENDS // 4] == list(range(APPENDS // 4)), "what was there long before"
             print(f"{durability}, {how}: {APPENDS - len(found)} of {APPENDS} acknowledged records are gone")
 
     asyncio.run(asked())
