@@ -1,5 +1,8 @@
 """The demo's parts: its input, its clients on a real Kafka, its table, and that its verdict can be "no"."""
 
+import io
+import sys
+
 import pytest
 from muster_coordinator.cli.demo import run as demo_module
 from muster_coordinator.cli.demo.clients import FinalOffsets, ReaderSight
@@ -51,6 +54,24 @@ def test_what_nobody_tells_is_unknown_in_the_table():
     sight = Sight(1.0, None, None, "unknown", 0, 0, FLIGHTS, [lost])
     assert "generation unknown" in headline(sight)
     assert "lag unknown" in plain(sight)
+
+
+def test_each_text_is_one_write_so_that_threads_do_not_share_a_line(monkeypatch):
+    class Writes(io.StringIO):
+        def write(self, text: str) -> int:
+            if text:
+                written.append(text)
+            return len(text)
+
+    written: list[str] = []
+    monkeypatch.setattr(sys, "stdout", Writes())
+    with View() as view:
+        view.show(Sight(1.0, None, None, "unknown", 0, 0, FLIGHTS, []))
+        view.note("a remark")
+        view.block(["two", "lines"])
+        view.finish(["a verdict"])
+    assert len(written) == 4
+    assert all(text.endswith("\n") for text in written)
 
 
 class OneBroker:

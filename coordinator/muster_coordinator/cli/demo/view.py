@@ -72,13 +72,13 @@ class View:
         line = f"{self.elapsed_s:5.1f} s  {sentence}"
         self._notes.append(line)
         if self._live is None:
-            print(f"{line}\n", end="", flush=True)  # One write, so that lines of other threads cannot mix with it.
+            _print_whole(line)
 
     def block(self, lines: Sequence[str]) -> None:
         """Print lines that stay, above the live table. May be called from any thread."""
         text = "\n".join(lines)
         if self._live is None:
-            print(f"{text}\n", end="", flush=True)
+            _print_whole(text)
         else:
             self._console.print(Text(text))
 
@@ -89,14 +89,19 @@ class View:
             self._live.update(Group(Text(headline(sight)), _table(sight), remarks), refresh=True)
         elif sight.elapsed_s >= self._next_plain:
             self._next_plain = sight.elapsed_s + PLAIN_INTERVAL_S
-            print(plain(sight), flush=True)
+            _print_whole(plain(sight))
 
     def finish(self, lines: Sequence[str]) -> None:
         """Print the verdict below the table."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-        print("\n".join(lines), flush=True)
+        _print_whole("\n".join(lines))
+
+
+def _print_whole(text: str) -> None:
+    """With its line break in one write, so that a line of another thread cannot come between."""
+    print(f"{text}\n", end="", flush=True)
 
 
 def headline(sight: Sight) -> str:
