@@ -7,12 +7,8 @@ Added to the README's lines are a port that is free and the address that belongs
 
 import asyncio
 import json
-import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import textwrap
 import urllib.request
 from collections.abc import Iterator
@@ -26,36 +22,26 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import kafka_tools
-from tests.cluster import free_port_base, wait_until
+from tests.cluster import wait_until
+from tests.integration.readme_cluster import ROOT, ReadmeCluster, commands_of
 from tests.live_files import live_contents, live_paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(400)]
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 10
 GO_ON_S = 90
 
 
 def readme_lines() -> list[str]:
-    text = (ROOT / "README.md").read_text()
-    block = re.search(r"<!-- run: secure -->\n```sh\n(.*?)```", text, re.DOTALL)
-    assert block is not None
-    return block[1].splitlines()
+    return commands_of("secure")
 
 
-class SecureDev:
-    """The cluster that the README's first line starts, in a folder as a checkout is."""
+class SecureDev(ReadmeCluster):
+    """The cluster that the README's first line starts."""
 
     def __init__(self, folder: Path) -> None:
-        self.cwd = folder
-        self.port = free_port_base()
-        (folder / "README.md").write_text((ROOT / "README.md").read_text())
-        (folder / ".venv").symlink_to(Path(sys.prefix))
-        self.environment = {**os.environ, "MUSTER_BOOTSTRAP": f"localhost:{self.port}", "MUSTER_ADMIN": self.admin(0)}
-        self.said: list[str] = []
-        """Of every command."""
-        self.log = folder / "dev.log"
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        super().__init__(folder)
+        self.environment["MUSTER_BOOTSTRAP"] = f"localhost:{self.port}"
 
     @property
     def secure(self) -> Path:
@@ -63,32 +49,6 @@ class SecureDev:
 
     def admin(self, replica: int) -> str:
         return f"127.0.0.1:{self.port + 300 + replica}"
-
-    def start(self, line: str) -> None:
-        words = [*shlex.split(line), "--port", str(self.port), "--partitions", "4"]
-        mark = len(self.log.read_text()) if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._supervisor = subprocess.Popen(words, cwd=self.cwd, env=self.environment, stdout=log, stderr=log)
-        running = self._supervisor
-
-        def ready() -> bool:
-            assert running.poll() is None, self.log.read_text()[mark:]
-            return "ready bootstrap=" in self.log.read_text()[mark:]
-
-        wait_until("it is ready", ready, 120)
-
-    def stop(self) -> None:
-        if self._supervisor is not None and self._supervisor.poll() is None:
-            self._supervisor.send_signal(signal.SIGINT)
-            self._supervisor.wait(60)
-
-    def run(self, line: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            shlex.split(line), cwd=self.cwd, env=self.environment, capture_output=True, text=True, timeout=120,
-            check=False,
-        )  # fmt: skip
-        self.said.append(done.stdout + done.stderr)
-        return done
 
     def printed(self, family: str) -> str:
         """The lines below this family's, as they stand."""

@@ -1,0 +1,82 @@
+"""A cluster of `muster dev` as a block of the README starts it, in a folder as a checkout is, and the lines after it.
+
+Added to the README's words are a port that is free, in the environment the address that belongs to it, and fewer
+partitions of `__consumer_offsets`. Blocks are found by their comment, `<!-- run: NAME -->`.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster import free_port_base, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTITIONS = 4
+
+
+def commands_of(name: str) -> list[str]:
+    """The lines of that block."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(rf"<!-- run: {name} -->\n```sh\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    return block[1].splitlines()
+
+
+class ReadmeCluster:
+    def __init__(self, folder: Path) -> None:
+        self.cwd = folder
+        self.port = free_port_base()
+        (folder / "README.md").write_text((ROOT / "README.md").read_text())
+        (folder / ".venv").symlink_to(Path(sys.prefix))
+        self.environment = {**os.environ, "MUSTER_BOOTSTRAP": f"127.0.0.1:{self.port}"}
+        self.said: list[str] = []
+        """Of every command."""
+        self.log = folder / "dev.log"
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._left_running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, line: str) -> None:
+        words = [*shlex.split(line, comments=True), "--port", str(self.port), "--partitions", str(PARTITIONS)]
+        mark = len(self.log.read_text()) if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._supervisor = subprocess.Popen(words, cwd=self.cwd, env=self.environment, stdout=log, stderr=log)
+        running = self._supervisor
+
+        def ready() -> bool:
+            assert running.poll() is None, self.log.read_text()[mark:]
+            return "ready bootstrap=" in self.log.read_text()[mark:]
+
+        wait_until("it is ready", ready, 120)
+
+    def stop(self) -> None:
+        for left in (*self._left_running, self._supervisor):
+            if left is not None and left.poll() is None:
+                left.send_signal(signal.SIGINT)
+                left.wait(60)
+
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            shlex.split(line, comments=True), cwd=self.cwd, env=self.environment, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        self.said.append(done.stdout + done.stderr)
+        return done
+
+    def leave_running(self, line: str, said: str) -> str:
+        """A command that ends by Ctrl-C. Returns what it has said when `said` is a part of it."""
+        output = self.cwd / f"left-running-{len(self._left_running)}"
+        with output.open("wb") as to:
+            words = shlex.split(line, comments=True)
+            running = subprocess.Popen(words, cwd=self.cwd, env=self.environment, stdout=to, stderr=to)
+        self._left_running.append(running)
+
+        def heard() -> bool:
+            assert running.poll() is None, output.read_text()
+            return said in output.read_text()
+
+        wait_until(f"{line} says {said}", heard, 60)
+        return output.read_text()
