@@ -1,9 +1,12 @@
 """`muster cluster status` against HTTP servers that answer as replicas do, also when some do not."""
 
+import errno
+import http.client
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NoReturn
 
 import pytest
 from muster_coordinator.cli.cluster import partition_rows
@@ -228,7 +231,20 @@ def test_a_wrong_token_is_told(muster, replicas, tmp_path):
 
 def test_nobody_answers(muster, token):
     ran = muster("cluster", "status", "--admin", NOBODY, "--token-file", token)
-    assert (ran.code, "Connection refused" in ran.err) == (Exit.UNREACHABLE, True)
+    assert (ran.code, ran.err) == (Exit.UNREACHABLE, f"muster: {NOBODY} does not answer: Connection refused\n")
+
+
+def test_nobody_answers_at_the_address_that_is_asked_unless_another_is_named(muster, token, monkeypatch):
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", refused)  # somebody else may listen there
+    ran = muster("cluster", "status", "--token-file", token)
+    assert ran.code == Exit.UNREACHABLE
+    assert ran.err == (
+        "muster: 127.0.0.1:8081 does not answer: Connection refused: --admin names another address, "
+        "--dev the folder of a muster dev\n"
+    )
 
 
 def test_the_folder_of_muster_dev_names_addresses_and_token(muster, replicas, tmp_path):

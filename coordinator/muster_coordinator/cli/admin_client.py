@@ -8,9 +8,13 @@ from typing import Any
 
 from muster_coordinator.cli.admin_login import AdminLogin
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.options import DEFAULT_ADMIN
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Largest answer that is read. /v1/partitions of 2,000 Raft groups takes about 1 MiB."""
+
+WHERE_ELSE = ": --admin names another address, --dev the folder of a muster dev"
+"""For who named none."""
 
 Json = dict[str, Any]
 _CLOSED = (ConnectionResetError, BrokenPipeError, http.client.BadStatusLine, ssl.SSLEOFError)
@@ -42,7 +46,8 @@ def _exchange(
         answer = connection.getresponse()
         content = answer.read(ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
-        raise CliError(Exit.UNREACHABLE, f"{address} {_sentence(error, login)}") from error
+        cure = WHERE_ELSE if address == DEFAULT_ADMIN and isinstance(error, ConnectionRefusedError) else ""
+        raise CliError(Exit.UNREACHABLE, f"{address} {_sentence(error, login)}{cure}") from error
     finally:
         connection.close()
     try:
