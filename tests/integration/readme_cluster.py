@@ -53,10 +53,13 @@ class ReadmeCluster:
         wait_until("it is ready", ready, 120)
 
     def stop(self) -> None:
-        for left in (*self._left_running, self._supervisor):
-            if left is not None and left.poll() is None:
-                left.send_signal(signal.SIGINT)
-                left.wait(60)
+        """Also of a run whose parent ignores Ctrl-C, as a shell's background jobs do: commands inherit that."""
+        for left in self._left_running:
+            left.kill()
+            left.wait()
+        if self._supervisor is not None and self._supervisor.poll() is None:
+            self._supervisor.send_signal(signal.SIGINT)
+            self._supervisor.wait(60)
 
     def run(self, line: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -67,7 +70,7 @@ class ReadmeCluster:
         return done
 
     def leave_running(self, line: str, said: str) -> str:
-        """A command that ends by Ctrl-C. Returns what it has said when `said` is a part of it."""
+        """A command that ends with `stop`. Returns what it has said when `said` is a part of it."""
         output = self.cwd / f"left-running-{len(self._left_running)}"
         with output.open("wb") as to:
             words = shlex.split(line, comments=True)

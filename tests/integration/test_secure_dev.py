@@ -174,7 +174,7 @@ def test_what_was_not_allowed_is_denied_and_nobody_gets_in_unknown(dev: SecureDe
     wrong = settings | {"sasl.password": "wrong"}
     with pytest.raises(KafkaException):
         AdminClient(wrong).list_topics(timeout=5)
-    without = dev.run(".venv/bin/muster cluster status --token-file muster-secure/admin-token")
+    without = dev.run(f".venv/bin/muster cluster status --token-file muster-secure/admin-token --admin {dev.admin(0)}")
     assert (without.returncode, "https" in without.stderr) == (4, True), without.stderr
 
 
