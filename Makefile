@@ -21,8 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
 	@echo "make run-redis  the same with the flights in Redis Streams: Redis is killed too, and read by XINFO at the end"
-	@echo "make test       everything: units, simulation, real processes with real clients (about half an hour on two cores)"
-	@echo "make test-fast  units, properties, scenarios (about 5 minutes); ROOM=groups for those of one room"
+	@echo "make test       everything: units, simulation, real processes with real clients (45 to 55 minutes on two cores)"
+	@echo "make test-fast  units, properties, scenarios (about 10 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make sim-night HOURS=8   new seeds for so long; what came of them is in .cache/sim-night/reliability.json"
