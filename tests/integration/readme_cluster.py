@@ -32,7 +32,8 @@ class ReadmeCluster:
         self.port = free_port_base()
         (folder / "README.md").write_text((ROOT / "README.md").read_text())
         (folder / ".venv").symlink_to(Path(sys.prefix))
-        self.environment = {**os.environ, "MUSTER_BOOTSTRAP": f"127.0.0.1:{self.port}"}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_ADMIN")}
+        self.environment = {**inherited, "MUSTER_BOOTSTRAP": f"127.0.0.1:{self.port}"}
         self.said: list[str] = []
         """Of every command."""
         self.log = folder / "dev.log"
@@ -70,16 +71,19 @@ class ReadmeCluster:
         return done
 
     def leave_running(self, line: str, said: str) -> str:
-        """A command that ends with `stop`. Returns what it has said when `said` is a part of it."""
-        output = self.cwd / f"left-running-{len(self._left_running)}"
-        with output.open("wb") as to:
+        """A command that ends with `stop`. Returns its whole lines on standard output once `said` is in them."""
+        output, errors = (self.cwd / f"left-running-{len(self._left_running)}.{end}" for end in ("out", "err"))
+        with output.open("wb") as out, errors.open("wb") as err:
             words = shlex.split(line, comments=True)
-            running = subprocess.Popen(words, cwd=self.cwd, env=self.environment, stdout=to, stderr=to)
+            running = subprocess.Popen(words, cwd=self.cwd, env=self.environment, stdout=out, stderr=err)
         self._left_running.append(running)
 
+        def whole_lines() -> str:
+            return output.read_text().rpartition("\n")[0]
+
         def heard() -> bool:
-            assert running.poll() is None, output.read_text()
-            return said in output.read_text()
+            assert running.poll() is None, errors.read_text()
+            return said in whole_lines()
 
         wait_until(f"{line} says {said}", heard, 60)
-        return output.read_text()
+        return whole_lines()
