@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
 from tests.sim.loop import Latency, World
@@ -43,6 +43,23 @@ def test_a_replica_that_is_ready_names_itself(seed: int) -> None:
         return not waiting
 
     cluster.world.run_until("all are ready", one_more_is_ready)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_restarted_replica_that_is_ready_names_this_start_of_itself(seed: int) -> None:
+    """The same of every later start: what its own log had of an earlier one, with the endpoints of then, is not it."""
+    cluster = SimCluster(World(seed), partitions=1)
+    cluster.start()
+    broker = seed % 3
+    cluster.kill(broker)
+    cluster.world.run_for(2_000)
+    cluster.net.loss = 0.3
+    node = cluster.restart(broker)
+    cluster.loops[broker].default_latency = Latency(5_000, 60_000)
+    cluster.world.run_until("it is ready", lambda: not node.not_ready())
+    image = node.image()
+    assert image is not None
+    assert image.brokers[BrokerId(broker)].incarnation == 2
 
 
 @pytest.mark.parametrize("seed", range(5))

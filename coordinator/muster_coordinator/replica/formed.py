@@ -134,6 +134,7 @@ class FormedNode:
         self._seats = Seats(controller, net, seats_told, notice)
         self._caught_up = False
         self._registered = False
+        self._seen_registered = False
         self._registration_error = ""
         self._telling_rack = False
         controller.watch(self._tell_rack)
@@ -277,7 +278,7 @@ class FormedNode:
             reasons.append(f"the controller group has no state here: {controller.trouble}")
         if not self._registered:
             reasons.append(self._registration_error or "not registered yet")
-        elif image is not None and self._settings.broker not in image.brokers:
+        elif image is not None and not self._registration_applied(image):
             reasons.append("its registration is not applied here yet")
         behind = 0 if self._caught_up else self.group_manager.not_caught_up()
         if behind == 0:
@@ -285,6 +286,14 @@ class FormedNode:
         else:
             reasons.append(f"{behind} Raft groups have not caught up since the start")
         return reasons
+
+    def _registration_applied(self, image: ClusterImage) -> bool:
+        """Whether this start's registration is applied here. The image that the replica's own log gives at its start
+        has an earlier one, with the endpoints of then. What becomes of the broker later is no matter of the start."""
+        known, own = image.brokers.get(self._settings.broker), self._identity
+        if known is not None and known.replica_uuid == own.replica_uuid and known.incarnation >= own.incarnation:
+            self._seen_registered = True
+        return known is not None and self._seen_registered
 
     def scrub_status(self) -> ScrubStatus:
         """Counts of the background check of segments, and of repairs."""
