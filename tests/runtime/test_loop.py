@@ -138,6 +138,40 @@ def test_a_timer_that_sets_itself_for_now_does_not_starve_the_loop(harness: Harn
     assert len(rounds) < 1_000_000
 
 
+def test_what_timers_set_in_one_turn_is_armed_once_and_fires() -> None:
+    """However many timers they set, the latest first: an idle replica's turns mostly set timers."""
+    loop, armed = new_event_loop(), []
+
+    class Counting:
+        def __getattr__(self, name: str) -> object:
+            return getattr(loop, name)
+
+        def call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+            armed.append(seconds)
+            return loop.call_later(seconds, call)
+
+    harness = Harness(loop)
+    harness.loop.asyncio_loop = Counting()  # type: ignore[assignment]
+    seen: list[int] = []
+
+    def fire() -> None:
+        armed.clear()
+        now_ms = harness.loop.monotonic_ms()
+        for wait_ms in (30_000, 20_000, 10_000):
+            harness.loop.call_at(now_ms + wait_ms, harness.done)
+        harness.loop.call_at(now_ms + 1, last)
+
+    def last() -> None:
+        seen.append(len(armed))
+        harness.done()
+
+    harness.loop.call_at(harness.loop.monotonic_ms(), fire)
+    loop.run_until_complete(asyncio.wait_for(harness._finished, WAIT_SECONDS))
+    assert seen == [1]
+    harness.loop.close()
+    loop.close()
+
+
 def test_many_cancelled_timers_do_not_stay_in_memory(harness: Harness) -> None:
     loop = harness.loop
     far_ms = loop.monotonic_ms() + 3_600_000

@@ -115,6 +115,7 @@ class AsyncLoop:
         self._cancelled = 0
         self._armed: asyncio.TimerHandle | None = None
         self._armed_ms = 0
+        self._firing = False
         self._queues = {name: _IoQueue(name, self._completed) for name in limits.IO_QUEUES}
         self._completions: deque[Callable[[], None]] = deque()
         self._woken = False
@@ -178,6 +179,8 @@ class AsyncLoop:
             self._cancelled = 0
 
     def _arm_if_earlier(self, deadline_ms: int) -> None:
+        if self._firing:
+            return  # armed once, at its end: each call sets its next deadline, and mostly not the earliest
         if self._armed is not None:
             if deadline_ms >= self._armed_ms:
                 return
@@ -189,6 +192,15 @@ class AsyncLoop:
     def _fire(self) -> None:
         """Make every call that is due. Timers set by these calls wait for the next turn, so that a turn always ends."""
         self._armed = None
+        self._firing = True
+        try:
+            self._call_due()
+        finally:
+            self._firing = False
+            if self._timers:
+                self._arm_if_earlier(self._timers[0][0])
+
+    def _call_due(self) -> None:
         now_ms = self.monotonic_ms()
         newest = self._sequence
         while self._timers:
@@ -202,8 +214,6 @@ class AsyncLoop:
             heapq.heappop(self._timers)
             call, timer.call = timer.call, None
             call()
-        if self._timers:
-            self._arm_if_earlier(self._timers[0][0])
 
     def _completed(self, call: Callable[[], None]) -> None:
         """In a worker: hand `call` to the loop. The flag is read after the append, and `_deliver` clears it before it
