@@ -108,7 +108,7 @@ PLACEMENT_MUTANTS = (
     one(
         "ADR 44: a rack is told by the next start only",
         "replica.formed",
-        "        controller.watch(self._tell_rack)\n",
+        "        controller.watch(self._registration.tell_rack)\n",
         "",
         PLACED + "test_a_rack_is_told_when_the_level_is_there_without_a_restart",
     ),

@@ -2,21 +2,16 @@
 
 Problem: most parts of a replica (the Raft groups, the client of the controller, installs, maintenance) need the cluster
 record, and one another. Mechanism: `node` makes one `FormedNode` when the cluster is formed; before, none of these
-parts exists, so none has to work without another. What this replica tells the cluster about itself is here too: its
-registration, and its table of leaders.
+parts exists, so none has to work without another. This replica's table of leaders is told from here, too.
 
 What it does not do: form the cluster (`bootstrap`), decide whether a peer is trusted, or answer requests before the
 cluster is formed (`node`).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.controller.transitions import level_refusal
-from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
 from muster_coordinator.redis_streams.server import StreamServer
@@ -26,6 +21,7 @@ from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identit
 from muster_coordinator.replica.controller.controller_client import ControllerClient
 from muster_coordinator.replica.controller.current_image import COMMITS, MOVED_AWAY, TOPICS, CurrentImage
 from muster_coordinator.replica.controller.feature_level import FeatureLevel
+from muster_coordinator.replica.controller.registration import Registration, registration_of
 from muster_coordinator.replica.controller.seats import Seats
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import Balancer
@@ -47,21 +43,6 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 from muster_coordinator.replica.transactions.marker_delivery import MarkerDelivery
 from muster_coordinator.replica.transactions.verification import Verifications
-
-REGISTER_RETRY_MS = 500
-
-
-def registration_of(settings: NodeSettings, identity: Identity) -> RegisterBroker:
-    """What this start of the replica tells the cluster of itself."""
-    return RegisterBroker(
-        broker=settings.broker,
-        replica_uuid=identity.replica_uuid,
-        incarnation=identity.incarnation,
-        endpoints=settings.endpoints,
-        admin=settings.admin,
-        feature_max=settings.feature_max,
-        rack=settings.rack,
-    )
 
 
 class FormedNode:
@@ -133,11 +114,8 @@ class FormedNode:
         controller.watch(self.cleaner.moved)
         self._seats = Seats(controller, net, seats_told, notice)
         self._caught_up = False
-        self._registered = False
-        self._seen_registered = False
-        self._registration_error = ""
-        self._telling_rack = False
-        controller.watch(self._tell_rack)
+        self._registration = Registration(registration_of(settings, identity), loop, self.client, self.image)
+        controller.watch(self._registration.tell_rack)
 
     def start(self, peers: list[BrokerId]) -> None:
         """Start all parts. `peers`: the trusted peers whose links are up already."""
@@ -161,7 +139,7 @@ class FormedNode:
         self._gossip()
         for peer in peers:
             self.peer_up(peer, self._record.member_of(peer))
-        self._register()
+        self._registration.register()
 
     def _producer_id(self, done: Callable[[int], None]) -> None:
         self.client.producer_id(self.image(), done)
@@ -169,47 +147,6 @@ class FormedNode:
     def _gossip(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + limits.GOSSIP_FULL_MS, self._gossip)
         self._host.gossip_table()
-
-    def _register(self) -> None:
-        """Register this broker, and retry until it is registered once since the start. Registering also clears a
-        draining mark (architecture "Drain")."""
-        if self._registered:
-            return
-        command = registration_of(self._settings, self._identity)
-        if level_refusal(self.image(), command) is not None:
-            command = replace(command, rack="")
-
-        def done(result: CommandResult) -> None:
-            self._registered = result.error == Code.NONE
-            if self._registered:
-                self._registration_error = ""
-                return
-            if result.error not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
-                self._registration_error = result.message
-            self._loop.call_at(self._loop.monotonic_ms() + REGISTER_RETRY_MS, self._register)
-
-        self.client.submit(command, deadline_ms=self._loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
-
-    def _tell_rack(self) -> None:
-        """Register again if the cluster does not know this start's rack: it could not be told below its level, or an
-        answer that came late told that there is none."""
-        image, command = self.image(), registration_of(self._settings, self._identity)
-        known = None if image is None else image.brokers.get(self._settings.broker)
-        if not self._registered or self._telling_rack or known is None or known.rack == command.rack:
-            return
-        if known.incarnation != command.incarnation or level_refusal(image, command) is not None:
-            return
-        self._telling_rack = True
-
-        def again() -> None:
-            self._telling_rack = False
-            self._tell_rack()
-
-        def done(_result: CommandResult) -> None:
-            """Whatever it is: the image shows whether the rack is known."""
-            self._loop.call_at(self._loop.monotonic_ms() + REGISTER_RETRY_MS, again)
-
-        self.client.submit(command, deadline_ms=self._loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
 
     # -- peers -----------------------------------------------------------------------------------------------------
 
@@ -276,24 +213,14 @@ class FormedNode:
         controller = self.group_manager.controller.group
         if controller.trouble:
             reasons.append(f"the controller group has no state here: {controller.trouble}")
-        if not self._registered:
-            reasons.append(self._registration_error or "not registered yet")
-        elif image is not None and not self._registration_applied(image):
-            reasons.append("its registration is not applied here yet")
+        if lacks := self._registration.lacks():
+            reasons.append(lacks)
         behind = 0 if self._caught_up else self.group_manager.not_caught_up()
         if behind == 0:
             self._caught_up = True  # stays True: the partitions of a new topic must not make a replica unready
         else:
             reasons.append(f"{behind} Raft groups have not caught up since the start")
         return reasons
-
-    def _registration_applied(self, image: ClusterImage) -> bool:
-        """Whether this start's registration is applied here. The image that the replica's own log gives at its start
-        has an earlier one, with the endpoints of then. What becomes of the broker later is no matter of the start."""
-        known, own = image.brokers.get(self._settings.broker), self._identity
-        if known is not None and known.replica_uuid == own.replica_uuid and known.incarnation >= own.incarnation:
-            self._seen_registered = True
-        return known is not None and self._seen_registered
 
     def scrub_status(self) -> ScrubStatus:
         """Counts of the background check of segments, and of repairs."""

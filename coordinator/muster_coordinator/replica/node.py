@@ -31,7 +31,8 @@ from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Candidate, Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, load_cluster, open_identity
 from muster_coordinator.replica.bootstrap.recovery_file import refuse_unfinished
-from muster_coordinator.replica.formed import FormedNode, registration_of
+from muster_coordinator.replica.controller.registration import registration_of
+from muster_coordinator.replica.formed import FormedNode
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.balancer import BalancerStatus, State, Weighed
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
