@@ -2,7 +2,8 @@
 # Everything lives in .venv/ and .cache/ inside this folder, and `make clean` removes both; only Kubernetes as the end-to-end
 # tests build it is kept for all checkouts of this user, in ~/.cache/muster.
 
-PYTHON ?= python3
+# The system's own, where it will do: mostly it is the faster one (docs/adr/0107).
+PYTHON ?= $(shell python3 tests/base_python.py 2>/dev/null || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
