@@ -7,6 +7,7 @@ from pathlib import Path
 from muster_coordinator.settings import STANDARD_AUTHORIZER
 
 from tests.cluster import MusterCluster, wait_until
+from tests.releases import packed
 from tests.releases.life import REPLICAS, WITH_TRANSACTIONS, first_life
 from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
@@ -94,7 +95,6 @@ def nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def unpack(release: Release, folder: Path) -> Oracle:
     """The folders, as `muster dev --data` finds them, and what must be found in them."""
     source = release.wheel.parent
-    with tarfile.open(source / PACKED) as archive:
-        archive.extractall(folder, filter="data")
+    packed.unpack(source / PACKED, folder)
     known: Oracle = json.loads((source / KNOWN).read_text())
     return known

@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 from tests.cluster import MusterCluster
-from tests.releases import folder
+from tests.releases import folder, packed
 from tests.releases.life import REPLICAS
 from tests.releases.release import Release
 from tests.releases.running import start
@@ -46,8 +46,7 @@ def make(release: Release, scratch: Path, target: Path) -> None:
 
 
 def unpack(release: Release, scratch: Path) -> Path:
-    with tarfile.open(release.wheel.parent / PACKED) as archive:
-        archive.extractall(scratch, filter="data")
+    packed.unpack(release.wheel.parent / PACKED, scratch)
     return scratch / "tables"
 
 

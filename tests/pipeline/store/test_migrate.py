@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from typer.testing import CliRunner
 
 from tests.pipeline.store import logfolder
 from tests.pipeline.store.test_build import content
+from tests.releases.packed import unpack
 
 PACKED = Path(__file__).parents[2] / "releases" / "7d8ab59" / "pipeline.tar.xz"
 
@@ -30,8 +30,7 @@ PACKED = Path(__file__).parents[2] / "releases" / "7d8ab59" / "pipeline.tar.xz"
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(PACKED) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(PACKED, folder)
     return folder / "tables"
 
 
