@@ -3,7 +3,7 @@
 `node`       the real node this pytest runs on (started by `make e2e`, or `make e2e-in` on one that stays up)
 `namespace`  a kubectl/helm client in a namespace of the test's own, deleted afterwards
 `shared`     one CoordinatorCluster of the chart's operator; `group` makes the test's own group of real consumers on it
-`idle_fleet` 200 ConsumerGroups without traffic, from before the first test to after the last
+`idle_measure` 200 ConsumerGroups without traffic for five minutes, beside the first tests
 `api`        a real etcd and kube-apiserver on loopback, no controllers, no root; one a session
 
 When a test fails, what its namespace holds (objects, events, logs) is added to its report, bounded.
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from e2e import fleet, more_images
-from e2e import idle_fleet as idle
+from e2e import idle_measure as idle
 from e2e.bare import clean
 from e2e.fleet import SESSION_S, Cluster, Group
 from e2e.kind import make as kind
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "first: before all others, in whatever order those are (it starts what they outlast)"
+        "markers", "first: before all others, in whatever order those are (it starts what is measured beside them)"
     )
     config.addinivalue_line("markers", "last: after all others (it judges what they did)")
 
@@ -231,13 +231,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def idle_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[idle.IdleFleet]:
-    """A fleet that nobody uses, with an API server and an operator of its own."""
-    try:
-        with idle.idle_fleet(tmp_path_factory.mktemp("idle")) as fleet:
-            yield fleet
-    except Unavailable as reason:
-        missing("api", str(reason))
+def idle_measure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[idle.IdleMeasure]:
+    """A fleet that nobody uses, with an API server and an operator of its own; gone when it was measured."""
+    with idle.idle_measure(tmp_path_factory.mktemp("idle")) as measure:
+        try:
+            measure.converged_s()
+        except Unavailable as reason:
+            missing("api", str(reason))
+        yield measure
 
 
 @pytest.hookimpl(wrapper=True)

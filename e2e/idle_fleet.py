@@ -1,7 +1,7 @@
 """200 ConsumerGroups of a real cluster that nobody uses, on an API server of their own, observed by a real operator.
 
-It is started before the first test and judged after the last one, so its five minutes cost no time. The operator's
-account is a service account with the shipped role, hence the API server's audit log holds whatever it asks.
+The operator's account is a service account with the shipped role, hence the API server's audit log holds whatever it
+asks. How long it is looked at: `idle_measure`.
 """
 
 import json
