@@ -5,7 +5,8 @@ here, name its tests rule by rule, and parts by size would only have to be searc
 """
 
 import pytest
-from muster_coordinator.raft.log import OVERHEAD
+from muster_coordinator.raft.limits import COLD_APPEND_BYTES_MAX
+from muster_coordinator.raft.log import OVERHEAD, entries_bytes
 from muster_coordinator.raft.members import encode_config
 from muster_coordinator.raft.messages import NOBODY, EntryKind, HardState, Message, MsgType, Refused, Role
 from muster_coordinator.raft.progress import ProgressState
@@ -877,6 +878,23 @@ def test_rule_33_appends_are_bounded_by_bytes_and_one_oversize_travels_alone() -
     leader.propose(NOW, ((0, bytes(10)), (0, bytes(20)), (0, bytes(300)), (0, bytes(1))))
     sent = [len(m.entries) for m in leader.ready().messages if m.to == 2]
     assert sent == [2, 1, 1]
+
+
+def test_rule_33_what_is_read_back_from_the_disk_at_once_is_less() -> None:
+    """The loop reads it, and requests wait meanwhile. A follower far behind still gets everything, read by read."""
+    leader = make_leader((1,) * 3_000, commit_noop=False)  # of an earlier life: none of them is in memory
+    assert leader.log.cache_first > 3_000
+    settle(leader)
+    leader.step(NOW, Message(MsgType.APPEND_REPLY, 3, 1, leader.term, index=3_000, reject=True))
+    at, reads = 0, []
+    while at < leader.last_index:
+        [sent] = [m for m in settle(leader) if m.to == 3 and m.entries]
+        assert sent.index == at
+        at = sent.entries[-1].index
+        reads.append(entries_bytes(sent.entries))
+        acknowledge(leader, 3, at)
+    assert len(reads) == 3, "two of what was read back, and what is in memory"
+    assert COLD_APPEND_BYTES_MAX // 2 < reads[0] <= COLD_APPEND_BYTES_MAX < FLOW.append_bytes_max
 
 
 def test_a_follower_that_is_throttled_gets_no_entries_and_stays_in_touch() -> None:

@@ -11,6 +11,7 @@ from muster_coordinator.groups.requests import GroupAnswer
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch, iter_records, parse_header
+from muster_coordinator.replica import limits
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.records.made import split_batches
@@ -171,8 +172,8 @@ def last_values(log: dict[int, bytes]) -> dict[bytes | None, tuple[int, bytes | 
     return {key: last for key, last in found.items() if last[1] is not None}
 
 
-@pytest.mark.parametrize("seed", [110, 114, 117, 144, 158, 170, 220, 240])
-def test_a_storm_takes_nothing_that_was_acknowledged(seed: int) -> None:
+def weather(seed: int) -> None:
+    """The whole of a seed's storm."""
     storm = Storm(seed)
     for _ in range(storm.rand.randrange(40, 80)):
         for _ in range(storm.rand.randrange(1, 30)):
@@ -183,3 +184,15 @@ def test_a_storm_takes_nothing_that_was_acknowledged(seed: int) -> None:
     storm.heal()
     storm.judge()
     assert sum(map(len, storm.produced.values())) > 20
+
+
+@pytest.mark.parametrize("seed", [110, 114, 117, 144, 158, 170, 220, 240])
+def test_a_storm_takes_nothing_that_was_acknowledged(seed: int) -> None:
+    weather(seed)
+
+
+@pytest.mark.parametrize("seed", [114, 158, 240])
+def test_nor_where_a_segment_is_being_synced_at_each_look(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Kills, stalls, retention and cleaning come while such a sync is under way, too."""
+    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
+    weather(seed)

@@ -48,9 +48,8 @@ def made(seed=1, batches=40):
     return Made(disk, log, recovery_point, split_batches(read_all(log)))
 
 
-def run(disk, log, *, now_ms=LATER_MS, retention_ms=1_000):
-    """One round over all sealed segments, as the executor does it."""
-    sealed = log.sealed()
+def looked(disk, log, sealed, *, now_ms=LATER_MS, retention_ms=1_000):
+    """A round that has mapped the keys of these segments."""
     round_ = Round(
         now_ms=now_ms,
         delete_retention_ms=retention_ms,
@@ -61,6 +60,13 @@ def run(disk, log, *, now_ms=LATER_MS, retention_ms=1_000):
     )
     for _ in cleaning.look(disk, FOLDER, sealed, log.cleaned.cleaned_to, round_):
         pass
+    return round_
+
+
+def run(disk, log, *, now_ms=LATER_MS, retention_ms=1_000):
+    """One round over all sealed segments, as the executor does it."""
+    sealed = log.sealed()
+    round_ = looked(disk, log, sealed, now_ms=now_ms, retention_ms=retention_ms)
     log.cleaned = log.cleaned._replace(touched_to=max(round_.mapped_to, log.cleaned.touched_to))
     cleaned.write(disk, FOLDER, log.cleaned)
     summaries = {summary.base: summary for summary in sealed}
@@ -94,6 +100,24 @@ def table(batches):
     for record in records_of(batches):
         found[record.key] = record.value
     return {key: value for key, value in found.items() if value is not None}
+
+
+def test_what_is_written_is_synced_piece_by_piece(monkeypatch):
+    """A segment of a gigabyte that is synced at its end keeps commits on the same disk for as long as it takes."""
+    monkeypatch.setattr(cleaning, "CLEAN_READ_BYTES", 100)
+    monkeypatch.setattr(cleaning, "CLEAN_WRITE_BYTES", 50)
+    disk, log, _, _ = made()
+    sealed = log.sealed()
+    round_ = looked(disk, log, sealed)
+    path = f"{FOLDER}/{cleaning.segment_name(sealed[0].base)}{cleaning.SUFFIX}"
+    pieces, size, syncs = [], 0, disk.syncs
+    for _ in cleaning.clean(disk, FOLDER, sealed, round_):
+        written = len(disk.content(path)) - size
+        assert (written > 0) == (disk.syncs > syncs)
+        pieces += [written] if written else []
+        size, syncs = size + written, disk.syncs
+    assert len(pieces) > 2
+    assert max(pieces) < 600
 
 
 def test_a_round_leaves_fewer_and_smaller_segments_and_every_reader_finds_its_way():
@@ -242,11 +266,7 @@ def test_what_no_checksum_of_a_batch_covers_is_checked_too(at, number):
 def test_segments_that_retention_has_dropped_meanwhile_are_not_replaced():
     disk, log, _, _ = made()
     sealed = log.sealed()
-    round_ = Round(
-        now_ms=LATER_MS, delete_retention_ms=1, memory_bytes=1 << 20, first_dirty=0, aborted=(), producers={}
-    )
-    for _ in cleaning.look(disk, FOLDER, sealed, 0, round_):
-        pass
+    round_ = looked(disk, log, sealed, retention_ms=1)
     steps = cleaning.clean(disk, FOLDER, sealed[:2], round_)
     try:
         while True:

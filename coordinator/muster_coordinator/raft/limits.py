@@ -20,6 +20,8 @@ INFLIGHT_APPENDS_MAX = 128
 INFLIGHT_APPEND_BYTES_MAX: int = 2 * MIB
 APPEND_BYTES_MAX: int = 192 * KIB
 """Entries of one append message; a larger single entry travels alone."""
+COLD_APPEND_BYTES_MAX: int = 64 * KIB
+"""The same of entries that are read back from the disk: the loop does that, and what clients ask waits for it."""
 UNAPPLIED_BYTES_MAX: int = 8 * MIB
 """Handed out for applying and not reported applied, per group; one oversize entry passes."""
 READS_UNGRANTED_MAX = 4_096
@@ -29,6 +31,7 @@ GROUP_CACHE_BYTES_MAX: int = MIB
 MEMBERS_MAX = 63
 """Voters of one half, and learners, of one configuration; a group has 1, 3 or 5 voters when nothing is changing."""
 
+assert COLD_APPEND_BYTES_MAX <= APPEND_BYTES_MAX
 assert APPEND_BYTES_MAX < PEER_FRAME_BYTES_MAX
 assert APPLY_BYTES_PER_TURN_MAX <= UNAPPLIED_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
 assert LINK_LOSS_STAGGER_MS < HEARTBEAT_MS

@@ -12,6 +12,7 @@ The own acknowledgement is `log.stable`, so a leader counts itself only after it
 from collections.abc import Mapping
 
 from muster_coordinator.raft import change, suspension, transfer
+from muster_coordinator.raft.limits import COLD_APPEND_BYTES_MAX
 from muster_coordinator.raft.messages import KNOWS_SUSPENSION, Message, MsgType
 from muster_coordinator.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from muster_coordinator.raft.quorum import UNBOUNDED, committed, highest_common
@@ -67,7 +68,10 @@ def _send_append(state: RaftState, peer: int, progress: Progress, *, with_entrie
         _offer_checkpoint(state, peer, progress)
         return
     if with_entries:
-        entries, size = log.slice(progress.next, log.last_index + 1, state.flow.append_bytes_max)
+        most = state.flow.append_bytes_max
+        if progress.next < log.cache_first:
+            most = min(most, COLD_APPEND_BYTES_MAX)
+        entries, size = log.slice(progress.next, log.last_index + 1, most)
     else:
         entries, size = (), 0
     state.messages.append(

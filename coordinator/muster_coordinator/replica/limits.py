@@ -79,8 +79,13 @@ INSTALL_FILES_MAX = 250_000
 """Files of one install: 250 TiB in segments of 1 GiB. A partition with more files is refused with an error."""
 INSTALL_OFFER_FILES_MAX = 4_000
 """Files named in one frame; an offer of more needs several frames, of 140 kB at most."""
-INSTALL_SYNC_BYTES = 16 * MIB
-"""A staged file is synced each time that so much of it has arrived."""
+SEGMENT_SYNC_BYTES = MIB
+"""A partition's segment is synced when so much was appended to it since, between the flushes that make recovery points
+of it. Each 100 ms is looked whether it was."""
+INSTALL_SYNC_BYTES = MIB
+"""What an install or a repair fetches is synced each time that so much of a file has arrived. What others sync on the
+same disk, commits above all, waits for it: with 16 MiB at a time the p99 of commits beside a replacement was 2.4 times
+that before it, with 1 MiB 1.7 to 1.95 times, and with the folder of the new one in memory 1.3 times."""
 INSTALL_VERIFY_STEP_BYTES = MIB
 """Bytes verified in one step of a job; between steps the loop's thread can run."""
 INSTALL_CHECK_BYTES = MIB

@@ -107,8 +107,6 @@ def clean(
         if out.index.transactional:
             out.index.section = section_of(out.aborted, out.opened)
         changed = len(segments) > 1 or not round_.unchanged or not _says_the_same(disk, folder, out.index)
-        if changed:
-            file.sync()
     finally:
         file.close()
     index, last = out.index, segments[-1]
@@ -189,7 +187,7 @@ class _Out:
             self._unwritten += len(batch)
 
     def write(self, *, last: bool = False) -> int:
-        """Bytes written; none until there are enough for one write."""
+        """Bytes written, and synced at once; none until there are enough for one write."""
         if self._unwritten < CLEAN_WRITE_BYTES and not last:
             return 0
         size, self._unwritten = self._unwritten, 0
@@ -197,6 +195,7 @@ class _Out:
             self._file.pwrite(self._written, self._parts)
             self._written += size
             self._parts.clear()
+        self._file.sync()
         return size
 
 

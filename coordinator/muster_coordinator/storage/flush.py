@@ -84,3 +84,19 @@ class FlushJob:
             if not no_space(error):
                 raise
             self.without.append((path, data))
+
+
+class SyncJob:
+    """Called once, in the flush queue: sync one file between two flushes."""
+
+    __slots__ = ("_file", "_folder")
+
+    def __init__(self, folder: str, file: File) -> None:
+        self._folder = folder
+        self._file = file
+
+    def __call__(self) -> None:
+        try:
+            self._file.sync()
+        except OSError as error:
+            raise StorageFailed(f"log {self._folder}: {error}") from error

@@ -31,6 +31,9 @@ WAL_CARRY_GAIN_SHARE = 2
 """At most this part of what the end of a file frees is written again for it; so much is set aside below the bound."""
 WAL_READ_AHEAD_BYTES = 256 * KIB
 """One read of older entries: the loop waits for it, and the page cache usually has it."""
+WAL_READ_GAP_BYTES = 16 * KIB
+"""What lies between two entries of a group, and is read with them, or else is skipped: of 50 groups that are written to
+in turn, one read of 192 KiB had six entries of the one that was asked for."""
 SEGMENT_INDEX_INTERVAL_BYTES = 4_096
 SEGMENT_WRITE_BYTES = 64 * KIB
 """Appended batches gather in memory up to here before one write to the page cache."""
@@ -53,7 +56,7 @@ UNCHECKED_READ_BYTES = 256 * KIB
 CLEAN_READ_BYTES = 64 * KIB
 """Read and cleaned in one go, some 650 records of 100 bytes, 2 ms; then the loop can have the interpreter."""
 CLEAN_WRITE_BYTES = MIB
-"""One write of a cleaned segment."""
+"""One write of a cleaned segment, synced at once: see `CHECKPOINT_WRITE_BYTES`."""
 
 assert WAL_FILE_BYTES * WAL_FILES_MIN <= WAL_BYTES_MAX
 assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARRY_SHARE

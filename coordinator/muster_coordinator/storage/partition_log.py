@@ -23,7 +23,7 @@ from muster_coordinator.storage.aborted import Aborted, AbortedLists, is_transac
 from muster_coordinator.storage.cleaning import CleanedSegments, rename
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
-from muster_coordinator.storage.flush import FlushJob
+from muster_coordinator.storage.flush import FlushJob, SyncJob
 from muster_coordinator.storage.limits import SEGMENT_WRITE_BYTES, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.lookup import SegmentSource, TimedOffset, max_timestamp_job, offset_by_time_job
@@ -77,6 +77,7 @@ class PartitionLog:
         self._new_folder = False
         """The folder's own name may not be durable: no recovery point relies on it yet."""
         self._unflushed_bytes = 0
+        self._unsynced_bytes = 0
         self._flushing = False
         self.cleaned = cleaned.NOTHING
         """What is cleaned; kept by whoever cleans."""
@@ -182,6 +183,7 @@ class PartitionLog:
             self._transactions.note(batch)
         self.next_offset = next_offset
         self._unflushed_bytes += len(batch)
+        self._unsynced_bytes += len(batch)
         if segment.unwritten_bytes >= SEGMENT_WRITE_BYTES:
             with suppress(DiskFull):  # This batch is taken; the next `append` raises it.
                 self.write_out()
@@ -391,6 +393,10 @@ class PartitionLog:
         """Appended since the last flush job was taken."""
         return self._unflushed_bytes
 
+    def unsynced_bytes(self) -> int:
+        """Appended since the last flush or sync job was taken."""
+        return self._unsynced_bytes
+
     @property
     def holds_garbage(self) -> bool:
         """Are there segments that further flushes will remove?"""
@@ -428,11 +434,21 @@ class PartitionLog:
         for segment in garbage:
             segment.close()
         self._new_names = self._new_folder = False
-        self._unflushed_bytes = 0
+        self._unflushed_bytes = self._unsynced_bytes = 0
         return job
 
+    def sync_job(self) -> SyncJob:
+        """Job: sync the newest segment, so that the next flush finds little left to write. Then call `flush_done`.
+
+        It makes nothing known to be durable: there is no recovery point. Raises and is raised as `flush_job`."""
+        assert not self._flushing
+        self.write_out()
+        self._flushing = True
+        self._unsynced_bytes = 0
+        return SyncJob(self._folder, self._segments[-1].file())
+
     def flush_done(self) -> None:
-        """The job of `flush_job` returned."""
+        """The job of `flush_job` or `sync_job` returned."""
         assert self._flushing
         self._flushing = False
 

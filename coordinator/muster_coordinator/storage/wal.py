@@ -654,29 +654,23 @@ class Wal:
         empty. Returns `size` plus the bytes looked at."""
         place = log.place_at(index)
         assert place != UNPLACED
-        sequence, position = place >> 32, place & 0xFFFFFFFF
-        live = self._files[sequence - self._files[0].sequence]
-        assert live.sequence == sequence
-        length = log.lengths[index - log.first]
-        wanted = max(RECORD_HEADER_BYTES + length, min(max_bytes, WAL_READ_AHEAD_BYTES))
+        live = self._files[(place >> 32) - self._files[0].sequence]
+        assert live.sequence == place >> 32
+        positions = log.near(index, stop, min(max_bytes, WAL_READ_AHEAD_BYTES))
+        begin = positions[0]
+        end = positions[-1] + RECORD_HEADER_BYTES + log.lengths[index + len(positions) - 1 - log.first]
         try:
-            data = live.file.pread(position, wanted)
+            data = live.file.pread(begin, end - begin)
         except OSError as error:
             raise StorageFailed(f"WAL {self._folder}: {error}") from error
-        at = 0
-        while True:
+        for number, position in enumerate(positions, index):
+            length = log.lengths[number - log.first]
             size += length
             if found and size > max_bytes:
-                return size
-            found.append(self._entry_of(log, index, data[at : at + RECORD_HEADER_BYTES + length], live.seed, length))
-            index += 1
-            if index >= stop or index in log.cached:
-                return size
-            place = log.place_at(index)
-            length = log.lengths[index - log.first]
-            at = (place & 0xFFFFFFFF) - position
-            if place >> 32 != sequence or at + RECORD_HEADER_BYTES + length > len(data):
-                return size
+                break
+            at = position - begin
+            found.append(self._entry_of(log, number, data[at : at + RECORD_HEADER_BYTES + length], live.seed, length))
+        return size
 
     def _entry_of(self, log: GroupLog, index: int, record: bytes, seed: int, length: int) -> Entry:
         if len(record) == RECORD_HEADER_BYTES + length and record_is_sound(record, seed):

@@ -14,6 +14,8 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.members import Placed, decode_config
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
+from muster_coordinator.storage.limits import WAL_READ_GAP_BYTES
+from muster_coordinator.storage.wal_format import RECORD_HEADER_BYTES
 
 NO_CHECKPOINT = (0, 0)
 NO_HARD_STATE = HardState(0, NOBODY, 0)
@@ -127,6 +129,26 @@ class GroupLog:
 
     def place_at(self, index: int) -> int:
         return self.places[index - self.first]
+
+    def near(self, index: int, stop: int, max_bytes: int) -> list[int]:
+        """Positions of the entry at `index`, which is on disk, and of those behind it, below `stop`, that one read of
+        the file should take along: none of them is in memory, each begins at most `WAL_READ_GAP_BYTES` behind the one
+        before, and the last one ends within `max_bytes`."""
+        at = index - self.first
+        sequence, begin = self.places[at] >> 32, self.places[at] & 0xFFFFFFFF
+        end = begin + RECORD_HEADER_BYTES + self.lengths[at]
+        positions = [begin]
+        for following in range(index + 1, stop):
+            at += 1
+            place, size = self.places[at], RECORD_HEADER_BYTES + self.lengths[at]
+            position = place & 0xFFFFFFFF
+            if place >> 32 != sequence or following in self.cached:
+                break
+            if position - end > WAL_READ_GAP_BYTES or position + size - begin > max_bytes:
+                break
+            positions.append(position)
+            end = position + size
+        return positions
 
     def append(self, term: int, place: int, length: int) -> None:
         self.terms.append(term)

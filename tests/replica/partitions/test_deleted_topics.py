@@ -1,9 +1,11 @@
 """A topic that is deleted while its group is at work leaves nothing behind: no slot, no file, no broken start."""
 
+import pytest
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
 from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.replica.snapshots.checkpoints import CHECKPOINTS_AT_ONCE
@@ -81,6 +83,22 @@ def test_topics_deleted_during_their_checkpoints_do_not_end_all_checkpoints() ->
     written(cluster, group, 20)
     cluster.world.run_for(3_000)
     assert all(node.group_manager.checkpoints.made > made[broker] for broker, node in cluster.nodes.items())
+
+
+def test_a_topic_deleted_while_its_segment_is_being_synced_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is the file closed under the job, nor its folder left when that has ended."""
+    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
+    cluster = SimCluster(World(3), segment_flush_ms=600_000)
+    cluster.start()
+    group = created(cluster, 0)
+    for loop in cluster.loops.values():
+        loop.latency["flush"] = Latency(3 * SECOND_US, 3 * SECOND_US)
+    written(cluster, group, 6)
+    cluster.world.run_for(300)
+    deleted(cluster, 0, group)
+    assert all(files_of(cluster, broker, group) for broker in cluster.nodes), "the syncs are under way"
+    cluster.world.run_for(4_000)
+    assert not any(files_of(cluster, broker, group) for broker in cluster.nodes)
 
 
 def test_a_replica_that_ends_before_the_deletion_is_in_its_wal_starts_again() -> None:

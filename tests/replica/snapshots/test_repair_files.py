@@ -7,6 +7,7 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import repair_files
+from muster_coordinator.replica.snapshots.staging import write_chunk
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
@@ -27,7 +28,7 @@ def repair(disk: SimDisk, data: bytes, summary) -> None:
     repair_files.clear(disk)
     repair_files.begin(disk, STAGED, len(data), limits.DISK_LOW_BYTES)
     for offset in range(0, len(data), 300):
-        repair_files.write(disk, STAGED, offset, data[offset : offset + 300])
+        write_chunk(disk, STAGED, offset, data[offset : offset + 300])
     steps = repair_files.prove(disk, STAGED, FOLDER, summary, crc32c(data))
     while True:
         try:
@@ -78,7 +79,7 @@ def test_a_copy_that_does_not_fit_the_sidecar_here_is_refused() -> None:
     other[15] -= 1  # an epoch: no CRC covers it, and the peer's own CRC of the file would fit
     put(disk, NAME, b"x" * len(data))
     repair_files.begin(disk, STAGED, len(data), limits.DISK_LOW_BYTES)
-    repair_files.write(disk, STAGED, 0, bytes(other))
+    write_chunk(disk, STAGED, 0, bytes(other))
     with pytest.raises(Corruption, match="does not fit its index"):
         list(repair_files.prove(disk, STAGED, FOLDER, summary, crc32c(bytes(other))))
 

@@ -4,12 +4,14 @@ Problem: a start replays the WAL from the last checkpoint and recovery point, an
 its entries are covered by them; but writing whole states takes time and disk bandwidth from requests.
 
 Flush: one job, when data is unflushed for `segment_flush_ms` or exceeds `segment_flush_bytes`; then the recovery point
-goes into the WAL. Checkpoint: when `checkpoint_bytes` were applied, the WAL needs room (`_find_pinned`), or a peer
-needs one; and after `segment_flush_ms`, if enough was applied to be worth it (`_much`). At most `CHECKPOINTS_AT_ONCE`
-are written at once, and none starts within `CHECKPOINT_PACE_MS` of another. A group that is still written to will soon
-need the next checkpoint: by age alone such groups are checkpointed one at a time, round-robin, with a pause after each
-that grows with the time it took. So a start replays a few minutes of entries, or less than half of a state's size. The
-replicas of a group apply the same entries, and must not all write their checkpoint at the same moment: each has a share
+goes into the WAL. Between flushes a segment is synced whenever `SEGMENT_SYNC_BYTES` were appended, which makes no
+recovery point: a flush that finds 64 MiB unwritten keeps the WAL from the disk meanwhile. Checkpoint: when
+`checkpoint_bytes` were applied, the WAL needs room (`_find_pinned`), or a peer needs one; and after
+`segment_flush_ms`, if enough was applied to be worth it (`_much`). At most `CHECKPOINTS_AT_ONCE` are written at once,
+and none starts within `CHECKPOINT_PACE_MS` of another. A group that is still written to will soon need the next
+checkpoint: by age alone such groups are checkpointed one at a time, round-robin, with a pause after each that grows
+with the time it took. So a start replays a few minutes of entries, or less than half of a state's size. The replicas
+of a group apply the same entries, and must not all write their checkpoint at the same moment: each has a share
 (`wal_pins.share_of`) that makes its first checkpoint earlier and those by age later.
 
 The snapshot and the recovery point are taken in one turn. Then: segments flushed -> recovery point durable -> file
@@ -341,6 +343,8 @@ class Checkpoints:
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
         if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
             self._flush(tracked, state, lambda recovery_point: self._rest(tracked), lambda: self._rest(tracked))
+        elif not due and state.log.unsynced_bytes() >= limits.SEGMENT_SYNC_BYTES:
+            self._sync(tracked, state)
         elif old and not due and not self._much(tracked):
             self._active.pop(tracked.group.number, None)
         return due and not tracked.busy
@@ -434,6 +438,23 @@ class Checkpoints:
         def durable() -> None:
             log.durable_segment = job.recovery_point.segment
             done(job.recovery_point)
+
+        self._loop.submit("flush", job, synced)
+
+    def _sync(self, tracked: _Tracked, state: PartitionState) -> None:
+        """Sync what was appended since the last flush, and make nothing of it: a flush that finds all of it unwritten
+        keeps the WAL, and so everybody's commits, from the disk for as long as it takes."""
+        try:
+            job = state.log.sync_job()
+        except DiskFull:
+            self._postpone(tracked, SEGMENT)
+            return
+        tracked.busy = True
+
+        def synced(result: BaseException | None) -> None:
+            self._check(result)
+            state.log.flush_done()
+            self._rest(tracked)
 
         self._loop.submit("flush", job, synced)
 

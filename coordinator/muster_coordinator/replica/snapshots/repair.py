@@ -40,6 +40,7 @@ from muster_coordinator.replica.snapshots import repair_files
 from muster_coordinator.replica.snapshots.damage import TO_BE_FETCHED, Finding
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk
 from muster_coordinator.replica.snapshots.install_source import CLEANED_HERE
+from muster_coordinator.replica.snapshots.staging import write_chunk
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
@@ -271,7 +272,7 @@ class Repairs:
         if not isinstance(fetch, _Fetch):
             return True
         if fetch.asked.get(chunk.offset) == len(chunk.data) and crc32c(chunk.data) == chunk.checksum:
-            job = partial(repair_files.write, self._disk, repair.staged, chunk.offset, chunk.data)
+            job = partial(write_chunk, self._disk, repair.staged, chunk.offset, chunk.data)
             self._loop.submit("transfer", job, partial(self._written, repair, fetch, chunk.offset))
         return True
 

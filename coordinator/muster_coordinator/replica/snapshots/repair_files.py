@@ -37,15 +37,6 @@ def begin(disk: Disk, staged: str, size: int, spare_bytes: int) -> None:
     remove(disk, staged)
 
 
-def write(disk: Disk, staged: str, offset: int, data: bytes) -> None:
-    """Write one chunk of the copy."""
-    file = disk.open(staged, create=True)
-    try:
-        file.pwrite(offset, [data])
-    finally:
-        file.close()
-
-
 def remove(disk: Disk, staged: str) -> None:
     if disk.exists(staged):
         disk.unlink(staged)

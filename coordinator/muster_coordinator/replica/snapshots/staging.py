@@ -155,9 +155,14 @@ def _copy(disk: Disk, source: str, target: str, size: int) -> Generator[None, No
 
 
 def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
-    """Write one chunk to a staged file. It is synced now and then although nothing is promised before the seal: a
-    gigabyte that is synced at the end keeps the disk from everything else for as long as it takes."""
-    file = disk.open(f"{staging_folder(number)}/{name}", create=True)
+    """Write one chunk to a staged file."""
+    write_chunk(disk, f"{staging_folder(number)}/{name}", offset, data)
+
+
+def write_chunk(disk: Disk, path: str, offset: int, data: bytes) -> None:
+    """Write one chunk of a copy. It is synced now and then although nothing is promised before its end: a gigabyte that
+    is synced at the end keeps the disk from everything else for as long as it takes."""
+    file = disk.open(path, create=True)
     try:
         file.pwrite(offset, [data])
         if offset // limits.INSTALL_SYNC_BYTES != (offset + len(data)) // limits.INSTALL_SYNC_BYTES:
