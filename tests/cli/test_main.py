@@ -150,3 +150,35 @@ def test_a_replica_whose_settings_name_a_variable_that_is_not_set_ends_with_78_a
     assert done.returncode == 78
     assert "node.id: the environment variable MUSTER_NO_SUCH_NUMBER is not set" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+AT_THE_END = """
+import atexit, sys
+from muster_coordinator.cli.main import program
+atexit.register(print, "the interpreter ends")
+sys.argv[0] = "muster"
+{}
+program()
+"""
+
+
+@pytest.mark.parametrize(("loaded", "ends"), [("", True), ("import pyarrow", False)])
+@pytest.mark.parametrize(("word", "code"), [("--version", Exit.OK), ("no-such-command", Exit.USAGE)])
+def test_a_process_with_arrow_loaded_ends_with_its_code_and_without_the_interpreters_end(
+    loaded: str, ends: bool, word: str, code: Exit
+) -> None:
+    """There Arrow has aborted a command that had published everything (SIGABRT); what was printed is not lost."""
+    whole = [sys.executable, "-c", AT_THE_END.format(loaded), word]
+    ran = subprocess.run(whole, check=False, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == code
+    assert ("the interpreter ends" in ran.stdout) == ends
+    assert ("muster " in ran.stdout) if word == "--version" else (word in ran.stderr)
+
+
+@pytest.mark.parametrize("loaded", ["", "import pyarrow"])
+def test_a_process_whose_reader_has_gone_ends_without_a_traceback(loaded: str) -> None:
+    ran = subprocess.run(
+        ["bash", "-c", 'set -o pipefail; "$0" -c "$1" --help | true', sys.executable, AT_THE_END.format(loaded)],
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr

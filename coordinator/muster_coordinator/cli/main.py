@@ -3,9 +3,12 @@
 Commands are those of `command_tree`. A replica's own line is run without the tree (`server_line`).
 """
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from muster_coordinator.cli import server_line
 from muster_coordinator.cli.exits import CliError, Exit
@@ -14,6 +17,27 @@ from muster_coordinator.errors import CallerError, EnvironmentFault
 
 COMPLETING = "_MUSTER_COMPLETE"
 """In the environment while a shell asks for completions: the line is looked at and not run."""
+ABORTS_AT_EXIT = "pyarrow"
+"""A thread of Arrow's may let go of an object of Python's (a file of a remote store) after the interpreter has begun to
+end; then C++ aborts the process, and a command that had done everything is told as failed."""
+
+
+def program() -> NoReturn:
+    """The process `muster`: as `main`, but without the interpreter's end if Arrow was loaded (`muster pipeline`)."""
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        if ABORTS_AT_EXIT not in sys.modules:
+            raise
+        code = end.code
+    if isinstance(code, str):
+        note(code)
+    with suppress(BrokenPipeError):  # its reader has gone: there is nobody to tell
+        sys.stdout.flush()
+        sys.stderr.flush()
+    logging.shutdown()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,4 +73,4 @@ def _fail(sentence: str, code: Exit) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program()
