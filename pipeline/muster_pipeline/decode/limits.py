@@ -5,8 +5,10 @@ from typing import Final
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
-WINDOW_BYTES: Final = 4 * MIB
-"""Bytes read and decoded at once. Larger windows exceed the processor's caches (measured: 16 MiB is a third slower)."""
+WINDOW_BYTES: Final = 2 * MIB
+"""Bytes read and decoded at once: 30,000 commits, whose arrays are most of what a task needs. Half as much takes a
+fifth more time, twice as much 50 MiB more memory, and 16 MiB, which exceeds the processor's caches, a third more time
+(measured)."""
 BATCH_BYTES_MIN: Final = 61
 """A batch header; no batch is shorter."""
 BATCH_BYTES_MAX: Final = 64 * MIB
@@ -27,5 +29,9 @@ RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, two lengths, header count: one byte each. Bounds a batch's record count."""
 LOCK_STEP_MIN: Final = 16
 """With fewer batches left in lock step, a plain loop is faster."""
+REMEMBERED_MAX: Final = 4_096
+"""Subscriptions, and as many assignments, whose decoded fields are kept for members that write the same bytes again."""
+REMEMBERED_BYTES_MAX: Final = 2 * KIB
+"""Longer ones are decoded anew: so a worker keeps some tens of MiB of them at the most."""
 SPARK_ROWS_MAX: Final = 10_000
 """Rows of one Arrow batch handed to Spark (its own default)."""

@@ -5,9 +5,11 @@ be read is therefore null ("unknown"), never an error. A version above 3 is read
 clients do. Layouts: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from muster_pipeline.decode.fields import FieldError, Fields
+from muster_pipeline.decode.limits import REMEMBERED_BYTES_MAX, REMEMBERED_MAX
 
 _TOPIC_BYTES_MIN = 6
 _NOTHING: dict[str, Any] = {
@@ -19,7 +21,18 @@ _NOTHING: dict[str, Any] = {
 
 
 def subscription(data: bytes) -> dict[str, Any]:
-    """Columns subscribed_topics, owned, subscription_generation, rack_id; a column that the bytes lack is null."""
+    """Columns subscribed_topics, owned, subscription_generation, rack_id; a column that the bytes lack is null. The
+    same value may be returned again: it is not changed."""
+    return _known_subscription(data) if len(data) <= REMEMBERED_BYTES_MAX else _subscription(data)
+
+
+def assignment(data: bytes) -> list[dict[str, Any]] | None:
+    """[{topic, partitions}]; [] for empty bytes (nothing assigned); None if the bytes are no assignment. The same value
+    may be returned again: it is not changed."""
+    return _known_assignment(data) if len(data) <= REMEMBERED_BYTES_MAX else _assignment(data)
+
+
+def _subscription(data: bytes) -> dict[str, Any]:
     fields = Fields(data)
     found = dict(_NOTHING)
     try:
@@ -41,8 +54,7 @@ def subscription(data: bytes) -> dict[str, Any]:
     return found
 
 
-def assignment(data: bytes) -> list[dict[str, Any]] | None:
-    """[{topic, partitions}]; [] for empty bytes (nothing assigned); None if the bytes are no assignment."""
+def _assignment(data: bytes) -> list[dict[str, Any]] | None:
     if not data:
         return []
     fields = Fields(data)
@@ -59,3 +71,8 @@ def _partitions(fields: Fields) -> list[dict[str, Any]]:
         {"topic": fields.string(), "partitions": fields.i32_array(fields.count(4))}
         for _ in range(fields.count(_TOPIC_BYTES_MIN))
     ]
+
+
+# A group's members write nearly the same bytes generation after generation.
+_known_subscription = lru_cache(REMEMBERED_MAX)(_subscription)
+_known_assignment = lru_cache(REMEMBERED_MAX)(_assignment)

@@ -1,4 +1,4 @@
-"""Named limits of runs over many clusters."""
+"""Named limits of tasks, and of runs over many clusters."""
 
 from typing import Final
 
@@ -23,3 +23,6 @@ FAILURES_TOLD_MAX: Final = 20
 
 FLEET_LINE_BYTES_MAX: Final = 1 << 20
 """One line of the file that names clusters."""
+
+CHUNKS_BETWEEN_TRIMS: Final = 32
+"""Of a log partition: after so many a task gives back the memory that it has freed (`job.heap`): 1 % of its time."""

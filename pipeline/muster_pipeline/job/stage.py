@@ -21,7 +21,9 @@ from muster_pipeline.decode.generations import decode_generations
 from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
 from muster_pipeline.decode.unknown import decode_unknown
+from muster_pipeline.job.heap import give_back
 from muster_pipeline.job.inputs import FileAccount, Input, Part
+from muster_pipeline.job.limits import CHUNKS_BETWEEN_TRIMS
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.store.files import FileEntry
 from muster_pipeline.store.place import Place, Untyped
@@ -91,6 +93,7 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
             drafts.callback(writer.abort)
         fold = PartitionFold(log_partition, stage.settings, log_ends(stage), DECODERS)
         records, read = fed(fold, writers, stage.input.parts(log_partition))
+        give_back()
         write(writers, fold.finish())
         told(writers, read, fold.findings)
         made = close_all(writers.values())
@@ -107,7 +110,9 @@ def fed(
     Returns how many there were, and the accounts of what was read."""
     records = 0
     read: list[FileAccount] = []
-    for part in parts:
+    for number, part in enumerate(parts, 1):
+        if number % CHUNKS_BETWEEN_TRIMS == 0:
+            give_back()
         damages: tuple[Damage, ...] = ()
         if part.records is not None:
             batch = pa.Table.from_batches([part.records])

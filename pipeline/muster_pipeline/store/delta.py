@@ -5,16 +5,16 @@ read and of no other (no retries inside delta-rs): whoever comes second is told,
 
 Only what protocol versions 1 (read) and 2 (write) have is used, so that every reader of Delta can read it. Files hold
 the partition columns too, so that they can be read as plain Parquet.
+
+delta-rs is loaded by the functions that use it: a worker only writes files, and is 30 MiB smaller without it.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import fs
 
 from muster_pipeline.store.durable import sync_file, sync_folder
 from muster_pipeline.store.files import FileEntry, partitioning
@@ -22,6 +22,9 @@ from muster_pipeline.store.limits import CHECKPOINT_EVERY, NO_LOG_PARTITION
 from muster_pipeline.store.place import Place
 from muster_pipeline.tables.catalog import Table
 from muster_pipeline.tables.errors import BadInput, DamagedStore, StoreFailed
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LOG: Final = "_delta_log"
 REASON_CHARACTERS_MAX: Final = 500
@@ -39,8 +42,11 @@ class Overtaken(Exception):
     """The table has a newer version than the one that was read."""
 
 
-def opened(place: Place, name: str, version: int | None = None) -> DeltaTable | None:
+def opened(place: Place, name: str, version: int | None = None) -> "DeltaTable | None":
     """The table, None if there is none. Raises DamagedStore, StoreFailed."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
     try:
         return DeltaTable(place.table(name), version=version)
     except TableNotFoundError:
@@ -52,9 +58,12 @@ def opened(place: Place, name: str, version: int | None = None) -> DeltaTable | 
         raise StoreFailed(f"{what} cannot be read: {reason(error)}") from error
 
 
-def made(place: Place, table: Table) -> DeltaTable:
+def made(place: Place, table: Table) -> "DeltaTable":
     """The table with the columns of this release: as it is, with new ones added, or new. Raises as `opened`, Overtaken,
     BadInput if a column has another type."""
+    from deltalake import DeltaTable, Schema
+    from deltalake.exceptions import DeltaError
+
     found = opened(place, table.name)
     if found is None:
         try:
@@ -73,7 +82,10 @@ def made(place: Place, table: Table) -> DeltaTable:
     return _evolved(place, found, table)
 
 
-def _evolved(place: Place, found: DeltaTable, table: Table) -> DeltaTable:
+def _evolved(place: Place, found: "DeltaTable", table: Table) -> "DeltaTable":
+    from deltalake import Field, Schema
+    from deltalake.exceptions import CommitFailedError
+
     known = {field.name: field for field in found.schema().fields}
     wanted = Schema.from_arrow(table.schema).fields
     for field in wanted:
@@ -95,7 +107,16 @@ def _evolved(place: Place, found: DeltaTable, table: Table) -> DeltaTable:
     return found
 
 
-def live(found: DeltaTable, name: str, cluster: str) -> tuple[FileEntry, ...]:
+def is_newest(place: Place, name: str, version: int) -> bool:
+    """Has the table no later version than this one, as far as its log's names tell? Opening it costs much more."""
+    later = f"{LOG}/{version + 1:020}.json"
+    try:
+        return bool(place.files(name).get_file_info(later).type == fs.FileType.NotFound)
+    except OSError:
+        return False  # whoever opens it is told why
+
+
+def live(found: "DeltaTable", name: str, cluster: str) -> tuple[FileEntry, ...]:
     """A cluster's files at this version, by log partition and order within it."""
     columns = ["path", "size_bytes", "num_records", "partition.cluster", "partition.log_partition"]
     told = pa.table(found.get_add_actions(flatten=True))
@@ -117,7 +138,7 @@ def live(found: DeltaTable, name: str, cluster: str) -> tuple[FileEntry, ...]:
 
 def commit(
     place: Place,
-    found: DeltaTable,
+    found: "DeltaTable",
     table: Table,
     cluster: str,
     removed: Sequence[FileEntry],
@@ -128,6 +149,10 @@ def commit(
 
     Precondition: the files are durable under their names.
     """
+    from deltalake import CommitProperties
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import AddAction, RemoveAction
+
     columns = partitioning(table.schema.names)
     actions: list[Any] = [
         RemoveAction(one.path, True, now_ms, one.bytes, _values(columns, cluster, one)) for one in removed

@@ -54,3 +54,6 @@ PROBE_COMMITS: Final = 4
 
 PROBE_RACES: Final = 2
 """How often: 12 of 12 single races showed a store that ignores the header, on a loaded machine of two cores."""
+
+VERSIONS_KNOWN_MAX: Final = 256
+"""Versions of tables whose files a process remembers: those of the last ten runs of a cluster, or more."""

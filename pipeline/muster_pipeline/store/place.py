@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 from typing_extensions import override
 
@@ -44,7 +42,9 @@ class Place:
         """An Arrow file system whose root is a table's folder."""
         if self.local is not None:
             return fs.SubTreeFileSystem(self.table(name), fs.LocalFileSystem())
-        return fs.PyFileSystem(_Handler(self.table(name)))
+        from muster_pipeline.store.handler import Handler
+
+        return fs.PyFileSystem(Handler(self.table(name)))
 
     def whole(self, table: str, path: str) -> str:
         """A file's path or URI, for other programs."""
@@ -71,31 +71,3 @@ def place(root: "Path | str | Place") -> Place:
     if not text.startswith(f"{scheme[1]}://"):
         raise BadInput(f"tables in {text}: it {_CUT}")
     return Place(text.rstrip("/"))
-
-
-class _Handler(DeltaStorageHandler):
-    """delta-rs's, whose files take bytes only: Arrow hands them buffers (deltalake 1.6 with pyarrow 26)."""
-
-    @override
-    def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> Untyped:
-        return pa.PythonFile(_TakesBuffers(self._handler.open_output_stream(path, metadata)), mode="w")
-
-
-class _TakesBuffers:
-    """What Arrow calls of a file that it writes."""
-
-    def __init__(self, file: Untyped) -> None:
-        self._file = file
-
-    @property
-    def closed(self) -> bool:
-        return bool(self._file.closed)
-
-    def write(self, data: Untyped) -> int:
-        return int(self._file.write(bytes(data)))
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()

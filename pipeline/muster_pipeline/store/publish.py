@@ -22,7 +22,7 @@ from muster_pipeline.store import delta, exclusion, runs
 from muster_pipeline.store.files import FileEntry, slug
 from muster_pipeline.store.limits import COMMIT_TRIES_MAX, STORE_THREADS
 from muster_pipeline.store.place import Place
-from muster_pipeline.store.reader import Snapshot
+from muster_pipeline.store.reader import Snapshot, learn
 from muster_pipeline.store.runs import PUBLISHED, Event
 from muster_pipeline.tables.catalog import RUNS_TABLE, TABLES, current
 from muster_pipeline.tables.errors import NotShared, StoreBusy
@@ -118,6 +118,9 @@ def publish(run: Publication, wanted: Targets) -> Snapshot:
     rows = {name: sum(one.rows for one in entries) for name, entries in wanted.items()}
     event = _record(run, versions, rows)
     delta.step("published")
+    for name, version in versions.items():
+        if version is not None:
+            learn(run.place, name, version, run.cluster, wanted[name])
     return Snapshot(
         place=run.place, cluster=run.cluster, number=event.run, at_ms=event.at_ms, versions=versions,
         rows=rows, settings=run.settings, input=run.input,
@@ -145,6 +148,9 @@ def check_readable(place: Place, entry: FileEntry) -> None:
 
 def _commit(run: Publication, name: str, wanted: tuple[FileEntry, ...]) -> int | None:
     """Bring a table to `wanted`; returns the version at which it is that."""
+    known = _unchanged(run, name, wanted)
+    if known is not None:
+        return known
     table = TABLES[name]
     for _ in range(COMMIT_TRIES_MAX):
         if not wanted and delta.opened(run.place, name) is None:
@@ -163,6 +169,15 @@ def _commit(run: Publication, name: str, wanted: tuple[FileEntry, ...]) -> int |
     raise StoreBusy(
         f"table {name} in {run.place} was changed by others {COMMIT_TRIES_MAX} times in a row: run it again"
     )
+
+
+def _unchanged(run: Publication, name: str, wanted: tuple[FileEntry, ...]) -> int | None:
+    """The version of the run before, if it is what is wanted and nobody has made a later one: a dead run, or a run of
+    another cluster."""
+    version = None if run.before is None else run.before.versions.get(name)
+    if run.before is None or version is None or run.before.of(name) != wanted:
+        return None
+    return version if delta.is_newest(run.place, name, version) else None
 
 
 def _record(run: Publication, versions: Mapping[str, int | None], rows: Mapping[str, int]) -> Event:

@@ -5,10 +5,11 @@ same rows, whatever is published meanwhile.
 """
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyarrow import fs
 
 from muster_pipeline.store import delta, runs
 from muster_pipeline.store.files import DIGEST_DIGITS, FileEntry
+from muster_pipeline.store.limits import VERSIONS_KNOWN_MAX
 from muster_pipeline.store.place import Place, place
 from muster_pipeline.tables.catalog import Table
 from muster_pipeline.tables.catalog import table as catalog_table
@@ -213,13 +215,36 @@ def _published(table: str, root: Root) -> tuple[Snapshot, Table]:
     return found, chosen
 
 
-@lru_cache(maxsize=256)
+_known: OrderedDict[tuple[Place, str, int, str], tuple[FileEntry, ...]] = OrderedDict()
+"""(place, table, version, cluster) -> its files; a version's never change. Tables are committed side by side."""
+_lock = Lock()
+
+
+def learn(where: Place, name: str, version: int, cluster: str, files: Iterable[FileEntry]) -> None:
+    """A cluster's files of a version: of one that was read, or committed just now."""
+    found = tuple(sorted(replace(one, statistics="") for one in files))
+    with _lock:
+        _known[where, name, version, cluster] = found
+        _known.move_to_end((where, name, version, cluster))
+        while len(_known) > VERSIONS_KNOWN_MAX:
+            _known.popitem(last=False)
+
+
+def forget() -> None:
+    """Read every version's files anew."""
+    with _lock:
+        _known.clear()
+
+
 def _files(where: Place, name: str, version: int, cluster: str) -> tuple[FileEntry, ...]:
-    """A version's files never change."""
-    table = delta.opened(where, name, version)
-    if table is None:
-        raise DamagedStore(f"table {name} in {where} is gone")
-    return delta.live(table, name, cluster)
+    found = _known.get((where, name, version, cluster))
+    if found is None:
+        table = delta.opened(where, name, version)
+        if table is None:
+            raise DamagedStore(f"table {name} in {where} is gone")
+        found = delta.live(table, name, cluster)
+        learn(where, name, version, cluster, found)
+    return found
 
 
 def _whole(found: Snapshot, entry: FileEntry) -> str:

@@ -10,11 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from muster_pipeline.schemas.runs import RUNS
 from muster_pipeline.store import delta
@@ -32,6 +31,9 @@ from muster_pipeline.tables.errors import (
     StoreFailed,
     TablesError,
 )
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 PUBLISHED: Final = "published"
 EXPIRED: Final = "expired"
@@ -67,7 +69,7 @@ class Event:
 class Ledger:
     """Table `runs` at one version, all clusters."""
 
-    table: DeltaTable
+    table: "DeltaTable"
     events: tuple[Event, ...]
 
     def clusters(self) -> list[str]:
@@ -134,7 +136,7 @@ def chosen(place: Place, cluster: str | None, run: int | None) -> Event:
     return last
 
 
-def append(place: Place, found: DeltaTable, events: Sequence[Event], token: str, now_ms: int) -> None:
+def append(place: Place, found: "DeltaTable", events: Sequence[Event], token: str, now_ms: int) -> None:
     """Commit events of one cluster on top of the version that was read.
 
     A store may have committed and lost its answer; asked again by delta-rs, it says that the version exists. So the

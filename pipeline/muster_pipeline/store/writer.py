@@ -68,11 +68,15 @@ class TableWriter:
             rest = joined.slice(whole)
             self._unwritten, self._unwritten_rows = ([_compact(rest)] if rest.num_rows else []), rest.num_rows
 
+    def flush(self) -> None:
+        """Write the remaining rows."""
+        if self._unwritten_rows:
+            rows, self._unwritten, self._unwritten_rows = pa.concat_tables(self._unwritten), [], 0
+            self._group(rows)
+
     def close(self) -> tuple[FileEntry, ...]:
         """Write the remaining rows; returns the files, durable under their final names."""
-        if self._unwritten_rows:
-            self._group(pa.concat_tables(self._unwritten))
-            self._unwritten, self._unwritten_rows = [], 0
+        self.flush()
         self._end_file()
         return tuple(self._done)
 
@@ -142,7 +146,11 @@ class TableWriter:
 
 
 def close_all(writers: Iterable[TableWriter]) -> tuple[FileEntry, ...]:
-    """Close the writers in parallel: closing is mostly waiting for the disk, and a disk syncs several files at once."""
+    """Close the writers in parallel: that is mostly waiting for the disk, which syncs several files at once. The last
+    rows are encoded before, one table after the other: that is work, and takes memory."""
+    writers = tuple(writers)
+    for writer in writers:
+        writer.flush()
     with ThreadPoolExecutor(CLOSING_THREADS) as pool:
         return tuple(entry for entries in pool.map(TableWriter.close, writers) for entry in entries)
 

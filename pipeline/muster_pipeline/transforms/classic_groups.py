@@ -100,8 +100,7 @@ class ClassicFold:
                 continue
             who = {"kind": "assigned", "member_id": member["member_id"], "instance_id": member["instance_id"]}
             for entry in member["assigned"] or ():
-                for partition in entry["partitions"]:
-                    self._rows.add("assignments", place | who | {"topic": entry["topic"], "partition": partition})
+                self._rows.assign(place | who | {"topic": entry["topic"]}, entry["partitions"])
 
     def _fold(self, record: Record) -> None:
         group_id, stage = record["group_id"], record["stage"]

@@ -1,16 +1,17 @@
 """The last commits of every key: what a status is judged by, as Burrow keeps it.
 
 A slot is the commits of one key within one second of the log's clock: its time is that of the first of them, its offset
-that of the last. Ten slots are kept for each key, newest first, and a tombstone empties them. Seconds are those of the
-clock and not of the key's first commit (which Burrow counts from), so that the slots do not depend on how the log was
-cut. What it does not do: judge (`status_rules`).
+that of the last. Ten slots are kept for each key, and a tombstone empties them. Seconds are those of the clock and not
+of the key's first commit (which Burrow counts from), so that the slots do not depend on how the log was cut. A key's
+slots are a ring, so that a new one moves no other. What it does not do: judge (`status_rules`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from muster_pipeline.transforms.arrays import NONE, Ints, run_ends, run_starts
+from muster_pipeline.transforms.arrays import NONE, Bools, Ints, run_ends, run_starts
+from muster_pipeline.transforms.grow import Grow
 from muster_pipeline.transforms.key_state import Steps
 from muster_pipeline.transforms.limits import STATUS_SLOTS
 
@@ -29,11 +30,17 @@ class CommitWindow:
     """Fed with the chunk's steps."""
 
     def __init__(self) -> None:
-        self._slots = Window(*(np.full((1024, STATUS_SLOTS), NONE, dtype=np.int64) for _ in Window._fields))
+        none = np.int64(NONE)
+        self._first_ms, self._last_ms, self._offset = Grow(none), Grow(none), Grow(none)
+        """Key k has the STATUS_SLOTS places from k * STATUS_SLOTS on."""
+        self._newest = Grow(np.int64(0))
+        """Place of each key's newest slot in its ring."""
 
     def feed(self, steps: Steps, key_count: int) -> None:
         """The slots after the chunk."""
-        self._ensure(key_count)
+        for column in (self._first_ms, self._last_ms, self._offset):
+            column.ensure(key_count * STATUS_SLOTS)
+        self._newest.ensure(key_count)
         if len(steps.key) == 0:
             return
         second = steps.clock_ms // _SECOND_MS
@@ -47,49 +54,41 @@ class CommitWindow:
 
     def of(self, keys: Ints) -> Window:
         """The slots of these keys."""
-        return Window(*(column[keys] for column in self._slots))
+        ring = (self._newest.values[keys][:, None] - np.arange(STATUS_SLOTS)) % STATUS_SLOTS
+        places = keys[:, None] * STATUS_SLOTS + ring
+        return Window(*(column.values[places] for column in (self._first_ms, self._last_ms, self._offset)))
 
     def _absorb(self, key: Ints, new: Window) -> None:
         firsts = run_starts(key)
         ends = run_ends(firsts, len(key))
         keys = key[firsts]
         # Nothing before a key's last tombstone counts.
-        places = np.arange(len(key))
-        last_gone = np.maximum.reduceat(np.where(new.offset == NONE, places, -1), firsts)
-        is_emptied = last_gone >= 0
-        begins = np.where(is_emptied, last_gone + 1, firsts)
-        old = self.of(keys)
-        for column in old:
-            column[is_emptied] = NONE
-        alive = begins < ends
-        first = np.where(alive, begins, 0)
-        same = (
-            alive & (old.offset[:, 0] != NONE) & (old.first_ms[:, 0] // _SECOND_MS == new.first_ms[first] // _SECOND_MS)
-        )
-        _merge(old, new, np.flatnonzero(same), first)
-        begins = begins + same
-        count = np.minimum(ends - begins, STATUS_SLOTS)[:, None]
-        slot = np.arange(STATUS_SLOTS)
-        is_new = slot < count
-        from_new = np.where(is_new, ends[:, None] - 1 - slot, 0)
-        from_old = np.where(is_new, 0, slot - count)
-        rows = np.arange(len(keys))[:, None]
-        for whole, mine, fresh in zip(self._slots, old, new, strict=True):
-            whole[keys] = np.where(is_new, fresh[from_new], mine[rows, from_old])
+        last_gone = np.maximum.reduceat(np.where(new.offset == NONE, np.arange(len(key)), -1), firsts)
+        self._empty(keys[last_gone >= 0])
+        begins = np.where(last_gone >= 0, last_gone + 1, firsts)
+        begins = begins + self._continued(keys, new, begins, begins < ends)
+        begins = np.maximum(begins, ends - STATUS_SLOTS)
+        count = ends - begins
+        owner = np.repeat(np.arange(len(keys)), count)
+        rank = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+        newest = self._newest.values[keys]
+        places = keys[owner] * STATUS_SLOTS + (newest[owner] + 1 + rank) % STATUS_SLOTS
+        for column, values in zip((self._first_ms, self._last_ms, self._offset), new, strict=True):
+            column.values[places] = values[begins[owner] + rank]
+        self._newest.values[keys] = (newest + count) % STATUS_SLOTS
 
-    def _ensure(self, size: int) -> None:
-        have = len(self._slots.offset)
-        if size <= have:
-            return
-        grown = []
-        for column in self._slots:
-            wider = np.full((max(size, 2 * have), STATUS_SLOTS), NONE, dtype=np.int64)
-            wider[:have] = column
-            grown.append(wider)
-        self._slots = Window(*grown)
+    def _empty(self, keys: Ints) -> None:
+        places = keys[:, None] * STATUS_SLOTS + np.arange(STATUS_SLOTS)
+        for column in (self._first_ms, self._last_ms, self._offset):
+            column.values[places] = NONE
 
-
-def _merge(old: Window, new: Window, rows: Ints, first: Ints) -> None:
-    """A key's first new slot of the second of its newest old one continues that."""
-    old.last_ms[rows, 0] = new.last_ms[first[rows]]
-    old.offset[rows, 0] = new.offset[first[rows]]
+    def _continued(self, keys: Ints, new: Window, begins: Ints, has_new: Bools) -> Ints:
+        """A key's first new slot of the second of its newest old one continues that. 1: so it was."""
+        first = np.where(has_new, begins, 0)
+        newest = keys * STATUS_SLOTS + self._newest.values[keys]
+        is_same: Bools = has_new & (self._offset.values[newest] != NONE)
+        is_same &= self._first_ms.values[newest] // _SECOND_MS == new.first_ms[first] // _SECOND_MS
+        places, rows = newest[is_same], first[is_same]
+        self._last_ms.values[places] = new.last_ms[rows]
+        self._offset.values[places] = new.offset[rows]
+        return is_same.astype(np.int64)

@@ -136,8 +136,7 @@ class ConsumerFold:
                     "topic_id": entry["topic_id"],
                     "topic": self._names.name(entry["topic_id"], record["log_offset"]),
                 }
-                for partition in entry["partitions"]:
-                    self._rows.add("assignments", place | named | {"partition": partition})
+                self._rows.assign(place | named, entry["partitions"])
 
     def _generation(self, record: Record, generation: int | None, stage: str, members: int | None) -> None:
         self._rows.add(

@@ -7,11 +7,10 @@ it cannot do: distinguish a Kafka group that is rebalancing from a stable one, b
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from muster_pipeline.schemas.gold import EXPIRY
-from muster_pipeline.transforms.arrays import NONE
+from muster_pipeline.transforms.arrays import NONE, Ints
 from muster_pipeline.transforms.classic_groups import ClassicState
 from muster_pipeline.transforms.consumer_state import ConsumerState
 from muster_pipeline.transforms.key_state import KeyState
@@ -76,6 +75,7 @@ def rule(group: GroupNow, topic: str, *, is_pending: bool) -> str:
 
 
 def expiry_table(
+    chosen: Ints,
     keys: KeyNumbers,
     state: KeyState,
     groups: Mapping[str, GroupNow],
@@ -83,18 +83,15 @@ def expiry_table(
     settings: FoldSettings,
     log_partition: int,
 ) -> pa.Table:
-    """One row for each key that has a committed offset."""
+    """One row for each of the chosen keys, which have a committed offset."""
     size = len(keys)
-    offsets = state.offset.ensure(size)[:size]
-    alive = np.flatnonzero(offsets != NONE)
-    commit_ms, expire_ms = state.commit_ms.ensure(size), state.expire_ms.ensure(size)
+    columns = (state.offset, state.commit_ms, state.expire_ms)
+    told = zip(chosen.tolist(), *(column.ensure(size)[chosen].tolist() for column in columns), strict=True)
     rows = []
-    for key in alive.tolist():
+    for key, offset, commit_ms, expire_ms in told:
         group_id, topic, partition = keys.keys[key]
         group = groups.get(group_id, SIMPLE)
-        verdict = _verdict(
-            rule(group, topic, is_pending=key in pending), group, int(commit_ms[key]), int(expire_ms[key]), settings
-        )
+        verdict = _verdict(rule(group, topic, is_pending=key in pending), group, commit_ms, expire_ms, settings)
         rows.append(
             {
                 "cluster": settings.cluster,
@@ -102,8 +99,8 @@ def expiry_table(
                 "group_id": group_id,
                 "topic": topic,
                 "partition": partition,
-                "committed_offset": int(offsets[key]),
-                "commit_timestamp_ms": int(commit_ms[key]),
+                "committed_offset": offset,
+                "commit_timestamp_ms": commit_ms,
                 "group_kind": group.kind,
                 "group_state": group.state,
                 **verdict,

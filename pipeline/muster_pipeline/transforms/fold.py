@@ -196,9 +196,21 @@ class PartitionFold:
             "commits": self._commits.finish(),
             **self._closed(self._rate.finish(), None),
             "stalls": self._stall_rows(found),
-            "expiry": (expiry := self._expiry(groups)),
-            "partition_status": self._status(expiry, size),
+            **self._at_the_end(groups),
         }
+
+    def _at_the_end(self, groups: dict[str, GroupNow]) -> dict[str, pa.Table]:
+        """Rows of each committed offset, some keys at a time."""
+        size = len(self._keys)
+        alive = np.flatnonzero(self._state.offset.ensure(size)[:size] != NONE)
+        pending = self._commits.pending_keys()
+        parts = []
+        for begin in range(0, max(1, len(alive)), limits.KEYS_AT_ONCE):
+            keys = alive[begin : begin + limits.KEYS_AT_ONCE]
+            expiry = expiry_table(keys, self._keys, self._state, groups, pending, self._settings, self._log_partition)
+            parts.append((expiry, self._status(keys, expiry)))
+        expiries, statuses = zip(*parts, strict=True)
+        return {"expiry": pa.concat_tables(expiries), "partition_status": pa.concat_tables(statuses)}
 
     def _measured(self, effects: Effects, log_offsets: Ints, clock_ms: Ints) -> dict[str, pa.Table]:
         size = len(self._keys)
@@ -227,22 +239,16 @@ class PartitionFold:
         is_wrong = self._wrong.offsets.hold(found["started_at"]) | self._wrong.offsets.hold(found["ended_at"])
         return stalls.without_evidence(made, is_wrong) if is_wrong.any() else made
 
-    def _status(self, expiry: pa.Table, size: int) -> pa.Table:
-        """Of the rows of `expiry`, in their order."""
-        keys = np.flatnonzero(self._state.offset.ensure(size)[:size] != NONE)
+    def _status(self, keys: Ints, expiry: pa.Table) -> pa.Table:
+        """`expiry`: the rows of these keys."""
         known = Known(
             expiry,
             self._window.of(keys),
             self._lag.sample_numbers(keys),
-            self._state.clock_ms.ensure(size)[keys],
+            self._state.clock_ms.ensure(len(self._keys))[keys],
             self._stalls.moved_ms(keys),
         )
         return status_table(known, self._log_ends, self._wrong, self._clock.now_ms)
-
-    def _expiry(self, groups: dict[str, GroupNow]) -> pa.Table:
-        return expiry_table(
-            self._keys, self._state, groups, self._commits.pending_keys(), self._settings, self._log_partition
-        )
 
 
 def _is_whole(record: dict[str, Any]) -> bool:

@@ -25,7 +25,6 @@ from muster_pipeline.transforms.arrays import (
     constant,
     masked,
     nullable,
-    run_ends,
     run_starts,
     table,
     words,
@@ -34,7 +33,8 @@ from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.grow import Grow
 from muster_pipeline.transforms.key_state import Steps
 from muster_pipeline.transforms.keys import KeyNumbers
-from muster_pipeline.transforms.log_end_offsets import FOREVER, LogEndSamples, Measured, lowered
+from muster_pipeline.transforms.log_end_offsets import FOREVER, LogEndSamples
+from muster_pipeline.transforms.measured import Measured, lowered
 from muster_pipeline.transforms.rate import Groups
 from muster_pipeline.transforms.wrong_times import WrongTimes
 
@@ -138,7 +138,7 @@ class LagFold:
         told = _chosen(points, has)
         first = run_starts(minutes(told.at_ms), told.key)
         told = _Points(*(column[first] for column in told))
-        measured = self._measured(told)
+        measured = self._log_ends.measure(self.sample_numbers(told.key), told.at_ms, told.committed)
         is_final = measured.final_ms <= frontier
         self._points = _joined([_chosen(points, ~is_closed), _chosen(told, ~is_final)])
         return Rows(_chosen(told, is_final), Measured(*(column[is_final] for column in measured)))
@@ -211,19 +211,6 @@ class LagFold:
             has = committed != NONE
             key, at, committed = key[has], at[has], committed[has]
         self._points = _joined([self._points, _Points(key, at, committed, np.zeros_like(key))])
-
-    def _measured(self, points: _Points) -> Measured:
-        count = len(points.key)
-        number_of = self.sample_numbers(points.key)
-        measured = Measured(*(np.full(count, NONE, dtype=np.int64) for _ in Measured._fields))
-        order = np.argsort(number_of, kind="stable")
-        starts = run_starts(number_of[order])
-        for start, end in zip(starts, run_ends(starts, count), strict=True):
-            rows = order[start:end]
-            part = self._log_ends.measure(int(number_of[rows[0]]), points.at_ms[rows], points.committed[rows])
-            for whole, values in zip(measured, part, strict=True):
-                whole[rows] = values
-        return measured
 
 
 def _pairs(asked: _Asked, numbers: Ints, at_ms: Ints) -> tuple[Ints, Ints]:

@@ -5,6 +5,9 @@ from typing import Final
 KEYS_MAX: Final = 1 << 22
 """(group, topic, partition) keys in one log partition: about 360 bytes of state each. `AsOf` relies on 22 bits."""
 
+KEYS_AT_ONCE: Final = 8_192
+"""Keys whose rows at the end of the log are made at the same time: about 5 KiB each while they are."""
+
 STATUS_SLOTS: Final = 10
 """Slots of commits, and samples of log ends, that a partition's status is judged by: Burrow's `intervals`."""
 

@@ -1,46 +1,26 @@
-"""Samples of log end offsets by topic partition, and what they prove about a committed offset at a time.
+"""Samples of log end offsets, by topic partition and time.
 
-It never extrapolates: outside the samples there is a lower bound or nothing (other exporters draw a line beyond the
-last sample and so show lags that never existed). Log ends only grow, unless a topic is created again; from two samples
-that fall nothing is concluded. Where offsets have gaps (topics in Redis), lag is 0 or not known; for how long a group
-has been behind is told there too. What a later sample may still say of a time is bounded
-(limits.LAG_SAMPLE_BEHIND_MAX_MS, LAG_WITNESS_MS), so that a stream knows when a row is final.
+`measured` says what they prove. A worker holds all samples of a cluster, and no more (limits.LOG_END_SAMPLES_MAX).
 """
 
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muster_pipeline.schemas.gold import LAG_DETAILS, LAG_QUALITIES
 from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.tables.errors import BadInput, LimitReached
 from muster_pipeline.transforms import limits
 from muster_pipeline.transforms.arrays import NONE, Bools, Ints, bools, ints
 from muster_pipeline.transforms.clock import minutes
-from muster_pipeline.transforms.wrong_times import WrongTimes
+from muster_pipeline.transforms.measured import Measured, Samples, Spans, measure, not_sampled
 
-_QUALITY: Final = {name: code for code, name in enumerate(LAG_QUALITIES)}
-_DETAIL: Final = {name: code for code, name in enumerate(LAG_DETAILS)}
 NOT_SAMPLED: Final = -1
 _SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
 FOREVER: Final = 1 << 62
 """A time that no sample reaches."""
-
-
-class Measured(NamedTuple):
-    """Arrays parallel to the requested times; NONE is null; codes are positions in LAG_QUALITIES and LAG_DETAILS."""
-
-    log_end: Ints
-    lag: Ints
-    quality: Ints
-    detail: Ints
-    time_lag_ms: Ints
-    time_quality: Ints
-    log_start: Ints
-    final_ms: Ints
-    """Samples that are newer than this change nothing any more; NONE: no sample to come does."""
 
 
 class LogEndSamples:
@@ -65,6 +45,7 @@ class LogEndSamples:
         self._start = ints(mine["start_offset"])[order]
         self._has_gaps = bools(mine["has_gaps"].fill_null(False))[order]
         self._from = np.searchsorted(number, np.arange(len(places) + 1))
+        self._samples = Samples(self._at_ms, self._end, self._start, self._has_gaps, _highest(self._end, self._from))
         self._thinned(number.astype(np.int64))
 
     def frontier_ms(self, clock_ms: int) -> int:
@@ -130,49 +111,19 @@ class LogEndSamples:
         found[is_known] = self._has_gaps[self._from[numbers[is_known] + 1] - 1]
         return found
 
-    def measure(self, number: int, at_ms: Ints, committed: Ints) -> Measured:
-        """Lag of committed offsets at these times, by the samples of a topic partition."""
-        size = len(at_ms)
-        none = np.full(size, NONE, dtype=np.int64)
-        unknown = np.full(size, _QUALITY["unknown"])
-        if number == NOT_SAMPLED:
-            final = at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS
-            return Measured(none, none, unknown, np.full(size, _DETAIL["no_samples"]), none, unknown, none, final)
-        span = slice(self._from[number], self._from[number + 1])
-        times, ends, starts = self._at_ms[span], self._end[span], self._start[span]
-        before = np.searchsorted(times, at_ms, "right") - 1
-        log_end, quality, detail, final = _log_end(times, ends, before, at_ms, committed)
-        lag = np.where(log_end == NONE, NONE, log_end - committed)
-        time_lag, time_quality = _time_lag(times, ends, at_ms, committed, lag, quality)
-        log_start = np.where(before >= 0, starts[before], NONE)
-        no_number = (lag != NONE) & (lag != 0) & _gaps(times, self._has_gaps[span], before, at_ms)
-        lag = np.where(no_number, NONE, lag)
-        quality = np.where(no_number, _QUALITY["unknown"], quality)
-        detail = np.where(no_number, _DETAIL["gaps"], detail)
-        return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start, final)
+    def measure(self, numbers: Ints, at_ms: Ints, committed: Ints) -> Measured:
+        """Lag of committed offsets at these times, by the samples of their topic partitions."""
+        known = np.flatnonzero(numbers != NOT_SAMPLED)
+        if len(known) == len(numbers):
+            return measure(self._samples, self._spans(numbers), at_ms, committed)
+        found = not_sampled(at_ms)
+        part = measure(self._samples, self._spans(numbers[known]), at_ms[known], committed[known])
+        for whole, values in zip(found, part, strict=True):
+            whole[known] = values
+        return found
 
-
-def lowered(measured: Measured, wrong: WrongTimes, at_ms: Ints) -> Measured:
-    """What may still be said at times that are not certain.
-
-    A commit with a time of its own that is wrong happened at the clock or later, when the log end was not lower: lag
-    has a lower bound. Where records were behind the clock, they happened before: nothing is known.
-    """
-    raised, behind = wrong.raised_ms.hold(at_ms), wrong.behind_ms.hold(at_ms)
-    if not (raised.any() or behind.any()):
-        return measured
-    bounded = raised & (measured.quality != _QUALITY["unknown"])
-    quality = np.where(bounded, _QUALITY["lower_bound"], measured.quality)
-    time_known = raised & (measured.time_quality != _QUALITY["unknown"])
-    time_quality = np.where(time_known, _QUALITY["lower_bound"], measured.time_quality)
-    return measured._replace(
-        log_end=np.where(behind, NONE, measured.log_end),
-        lag=np.where(behind, NONE, measured.lag),
-        quality=np.where(behind, _QUALITY["unknown"], quality),
-        detail=np.where(bounded | behind, _DETAIL["clock"], measured.detail),
-        time_lag_ms=np.where(behind, NONE, measured.time_lag_ms),
-        time_quality=np.where(behind, _QUALITY["unknown"], time_quality),
-    )
+    def _spans(self, numbers: Ints) -> Spans:
+        return Spans(self._from[numbers], self._from[numbers + 1])
 
 
 def _mine(log_ends: pa.Table | None, cluster: str) -> pa.Table:
@@ -197,84 +148,9 @@ def _last_of_each_time(place: Ints, at_ms: Ints) -> Ints:
     return order[is_last]
 
 
-def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Log end at each time, quality code, detail code, and from which samples on all of it is final."""
-    after = before + 1
-    low, high = np.maximum(before, 0), np.minimum(after, len(times) - 1)
-    has_before = before >= 0
-    has_after = (after < len(times)) & (times[high] <= at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
-    on_sample = has_before & (times[low] == at_ms)
-    between = has_before & has_after & ~on_sample
-    span = np.where(between, times[high] - times[low], 1)
-    share = np.where(between, at_ms - times[low], 0) / span
-    line = ends[low] + np.floor((ends[high] - ends[low]) * share).astype(np.int64)
-    went_back = between & (ends[high] < ends[low])
-    log_end = np.select([on_sample, went_back, between, has_before], [ends[low], NONE, line, ends[low]], NONE)
-    quality = np.select(
-        [on_sample, went_back, between, has_before],
-        [_QUALITY["exact"], _QUALITY["unknown"], _QUALITY["interpolated"], _QUALITY["lower_bound"]],
-        _QUALITY["unknown"],
-    )
-    detail = np.select(
-        [on_sample, went_back, between, has_before, has_after],
-        [_DETAIL[one] for one in ("sampled", "head_went_back", "between_samples", "after_last_sample",
-                                  "before_first_sample")],
-        _DETAIL["no_samples"],
-    )  # fmt: skip
-    past = (log_end != NONE) & (log_end < committed)
-    in_bracket = past & between & (ends[high] >= committed)
-    unsampled = past & ~has_after & ~on_sample
-    later = _reached(times, ends, after, at_ms, committed, past & ~in_bracket & ~unsampled)
-    lost = past & ~in_bracket & ~unsampled & ~later
-    log_end = np.where(lost, NONE, np.where(past, committed, log_end))
-    quality = np.where(past, _QUALITY["lower_bound"], quality)
-    quality = np.where(lost, _QUALITY["unknown"], quality)
-    detail = np.where(later, _DETAIL["answer_older_than_commit"], detail)
-    final = np.where(on_sample | has_after, NONE, at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
-    final = np.where(lost, at_ms + limits.LAG_WITNESS_MS, final)
-    return log_end, quality, np.where(lost, _DETAIL["committed_past_end"], detail), final
-
-
-def _gaps(times: Ints, has_gaps: Bools, before: Ints, at_ms: Ints) -> Bools:
-    """Whether a sample from which the log end was taken says that offsets have gaps: one at that time alone, else those
-    on both sides of it."""
-    low, high = np.maximum(before, 0), np.minimum(before + 1, len(times) - 1)
-    on_sample = (before >= 0) & (times[low] == at_ms)
-    has_after = (before + 1 < len(times)) & (times[high] <= at_ms + limits.LAG_SAMPLE_BEHIND_MAX_MS)
-    found: Bools = ((before >= 0) & has_gaps[low]) | (~on_sample & has_after & has_gaps[high])
+def _highest(ends: Ints, begins: Ints) -> Ints:
+    """Of every sample the highest log end of its topic partition up to then."""
+    found = np.empty_like(ends)
+    for first, beyond in pairwise(begins.tolist()):
+        np.maximum.accumulate(ends[first:beyond], out=found[first:beyond])
     return found
-
-
-def _reached(times: Ints, ends: Ints, after: Ints, at_ms: Ints, committed: Ints, asked: Bools) -> Bools:
-    """Of the rows that are asked for: does a sample from `after` on, within the time for it, reach the commit?"""
-    found = np.zeros(len(asked), dtype=np.bool_)
-    upto = np.searchsorted(times, at_ms + limits.LAG_WITNESS_MS, "right")
-    rows = np.flatnonzero(asked & (after < upto))
-    at = after[rows]
-    while len(rows):
-        reaches = ends[at] >= committed[rows]
-        found[rows[reaches]] = True
-        goes_on = ~reaches & (at + 1 < upto[rows])
-        rows, at = rows[goes_on], at[goes_on] + 1
-    return found
-
-
-def _time_lag(times: Ints, ends: Ints, at_ms: Ints, committed: Ints, lag: Ints, quality: Ints) -> tuple[Ints, Ints]:
-    """(time since the log end passed the committed offset, quality code of that)."""
-    highest = np.maximum.accumulate(ends)
-    passed = np.searchsorted(highest, committed, "right")
-    high, low = np.minimum(passed, len(times) - 1), np.maximum(np.minimum(passed, len(times) - 1) - 1, 0)
-    inside = (passed > 0) & (passed < len(times))
-    rise = np.where(inside, highest[high] - highest[low], 1)
-    share = np.where(inside, committed - highest[low], 0) / rise
-    reached = times[low] + np.floor((times[high] - times[low]) * share).astype(np.int64)
-    behind = (lag != NONE) & (lag > 0)
-    by_line = behind & inside
-    since_first = behind & (passed == 0) & (times[0] <= at_ms)
-    time_lag = np.select([lag == 0, by_line, since_first], [0, np.maximum(at_ms - reached, 0), at_ms - times[0]], NONE)
-    time_quality = np.select(
-        [lag == 0, by_line, since_first],
-        [quality, _QUALITY["interpolated"], _QUALITY["lower_bound"]],
-        _QUALITY["unknown"],
-    )
-    return time_lag, time_quality

@@ -44,8 +44,7 @@ class RateFold:
     def feed(self, steps: Steps, log_offsets: Ints, clock_ms: Ints) -> Groups:
         """`log_offsets` and `clock_ms` of all the chunk's records. Returns the groups of minutes that closed."""
         self._count_missing(log_offsets, clock_ms)
-        joined = {name: np.concatenate([self._open[name], new]) for name, new in _ones(steps).items()}
-        reduced = _reduce(joined)
+        reduced = _reduced(self._open, _ones(steps))
         if len(clock_ms) == 0:
             self._open = reduced
             return _where(reduced, np.zeros(len(reduced["key"]), dtype=np.bool_))
@@ -121,17 +120,23 @@ def _ones(steps: Steps) -> Groups:
     }
 
 
-def _reduce(groups: Groups) -> Groups:
-    order = np.lexsort((groups["key"], groups["minute"]))
-    ordered = {name: values[order] for name, values in groups.items()}
-    starts = run_starts(ordered["minute"], ordered["key"])
+def _reduced(before: Groups, new: Groups) -> Groups:
+    """Both together, one row for each minute and key; one column at a time, which bounds memory."""
+
+    def joined(name: str) -> Ints:
+        return np.concatenate([before[name], new[name]])
+
+    minute, key = joined("minute"), joined("key")
+    order = np.lexsort((key, minute))
+    minute, key = minute[order], key[order]
+    starts = run_starts(minute, key)
     if len(starts) == 0:
-        return ordered
+        return before
     ends = run_ends(starts, len(order)) - 1
-    reduced = {name: ordered[name][starts] for name in ("minute", "key")}
-    reduced |= {name: np.add.reduceat(ordered[name], starts) for name in _SUMS}
-    reduced |= {name: np.maximum.reduceat(ordered[name], starts) for name in _MAXIMA}
-    return reduced | {name: ordered[name][ends] for name in _LASTS}
+    reduced = {"minute": minute[starts], "key": key[starts]}
+    reduced |= {name: np.add.reduceat(joined(name)[order], starts) for name in _SUMS}
+    reduced |= {name: np.maximum.reduceat(joined(name)[order], starts) for name in _MAXIMA}
+    return reduced | {name: joined(name)[order[ends]] for name in _LASTS}
 
 
 def _where(groups: Groups, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Groups:

@@ -1,4 +1,4 @@
-"""What `kafka-consumer-groups` says, as values: its tables are columns of fixed width, names may hold spaces."""
+"""What `kafka-consumer-groups` and its sisters say, as values: columns of fixed width, whose names may hold spaces."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def rows(output: str) -> Iterator[dict[str, str]]:
     """Rows of every table in the output; each table begins with its own header line."""
     header: list[tuple[str, int]] = []
     for line in output.splitlines():
-        if line.startswith("GROUP ") and ("CONSUMER-ID" in line or "COORDINATOR" in line):
+        if line.startswith("GROUP ") and line == line.upper():
             header = columns(line)
         elif line.strip() and header:
             units = line.encode("utf-16-le")  # Java pads by UTF-16 units, of which an emoji has two

@@ -72,7 +72,7 @@ class Life:
         wanted = [NewTopic(name, count, replication_factor=-1) for name, count in TOPICS.items()]
         for future in self.admin.create_topics(wanted).values():
             future.result(JOIN_SECONDS_MAX)
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for n in range(100):
             producer.produce("flights" if n % 3 else "weather", str(n), partition=n % 2)
         assert producer.flush(30) == 0

@@ -1,6 +1,6 @@
 """The state that a decoded log says its groups are in, folded row by row: to be compared with the broker's answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from tests.pipeline.golden.kafka_view import Member
 
 Key = tuple[str, str, int]
 Parts = frozenset[tuple[str, int]]
+
+
+KIP_848_TYPES = (3, 4, 5, 6, 7, 8, 16)
 
 
 class LogView:
@@ -81,7 +84,10 @@ class LogView:
             self.offsets[key] = row["committed_offset"]
 
     def _consumer(self, row: dict[str, Any]) -> None:
+        """Share groups and those of Kafka Streams are left out: the tool for consumer groups does not show them."""
         group, kind = row["group_id"], row["kind"]
+        if row["record_type"] not in KIP_848_TYPES:
+            return
         if kind in ("member", "target_assignment", "current_assignment"):
             held = self.members.setdefault((group, row["member_id"]), {})
             if row["is_tombstone"]:
@@ -134,6 +140,20 @@ class LogView:
 
     def _parts(self, entries: list[dict[str, Any]]) -> Parts:
         return frozenset((self.names[one["topic_id"]], n) for one in entries for n in one["partitions"])
+
+
+def check_states(view: LogView, said: Mapping[str, tuple[str, str | None, int | None, int | None, int]]) -> None:
+    """State, assignor, epochs and number of members of each group are those that the tool said."""
+    members = view.all_members()
+    for group, (state, assignor, epoch, target, count) in said.items():
+        assert count == sum(of == group for of, _ in members), group
+        if group in view.epochs:
+            assert view.epochs[group] == {"group_epoch": epoch, "target_epoch": target}, group
+        elif group in view.generations:
+            row = view.generations[group]
+            assert (row["stage"], row["protocol"]) == ("completed" if state == "Stable" else "empty", assignor), group
+        else:
+            assert (state, count) == ("Empty", 0), group
 
 
 def read(folder: Path, names: dict[str, str]) -> tuple[LogView, list[Account], list[Damage]]:

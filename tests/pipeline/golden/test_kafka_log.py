@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.kafka_broker import KafkaBroker
 from tests.pipeline.golden.life import ODD_NAMES, Described, Life, live_on
-from tests.pipeline.golden.log_view import LogView, read
+from tests.pipeline.golden.log_view import LogView, check_states, read
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.java, pytest.mark.clients, pytest.mark.timeout(600)]
 
@@ -89,15 +89,7 @@ def test_members_and_assignments_of_every_group_are_kafkas(golden: Golden) -> No
 
 
 def test_states_assignors_and_epochs_are_kafkas(golden: Golden) -> None:
-    for group, (state, assignor, epoch, target, members) in golden.described.states.items():
-        assert members == sum(of == group for of, _ in golden.view.all_members())
-        if group in golden.view.epochs:
-            assert golden.view.epochs[group] == {"group_epoch": epoch, "target_epoch": target}
-        elif group in golden.view.generations:
-            row = golden.view.generations[group]
-            assert (row["stage"], row["protocol"]) == ("completed" if state == "Stable" else "empty", assignor)
-        else:
-            assert (state, members) == ("Empty", 0)
+    check_states(golden.view, golden.described.states)
 
 
 def test_generations_are_the_coordinators(golden: Golden) -> None:

@@ -349,6 +349,36 @@ def test_equal_files_of_a_round_are_those_of_the_round_before(tmp_path: Path) ->
     assert publish.publish(small.publication(where, known, "c", 1), wanted).versions == known.versions
 
 
+def test_a_table_that_stays_as_it_is_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = small.run(tmp_path, 1)
+    opened: list[str] = []
+    really = delta.opened
+    monkeypatch.setattr(
+        delta, "opened", lambda place, name, version=None: (opened.append(name), really(place, name, version))[1]
+    )
+    second = small.run(tmp_path, 2, names=["commits"])
+    assert set(opened) == {"commits", "runs"}
+    assert (second.versions["lag"], second.of("lag")) == (first.versions["lag"], first.of("lag"))
+    assert second.versions["commits"] != first.versions["commits"]
+    opened.clear()
+    assert second.files == store.published(tmp_path).files
+    assert opened == ["runs"], "a version that was committed here is not read again"
+    reader.forget()
+    assert second.files == store.published(tmp_path).files, "and it is what the log says"
+
+
+def test_what_a_dead_run_left_in_a_table_is_taken_back_by_the_next(tmp_path: Path) -> None:
+    first = small.run(tmp_path, 1)
+    where = place(tmp_path)
+    (entry,) = small.write(where, "lag", 7, "c", [small.rows("lag", 2, cluster="c", log_partition=7)])
+    found = delta.made(where, catalog.TABLES["lag"])
+    delta.commit(where, found, catalog.TABLES["lag"], "c", first.of("lag"), [entry], 0)
+    second = small.run(tmp_path, 2, names=["commits"])
+    head = delta.opened(where, "lag")
+    assert head is not None
+    assert (second.versions["lag"], delta.live(head, "lag", "c")) == (head.version(), first.of("lag"))
+
+
 def test_a_reason_has_no_stack() -> None:
     """Of delta-rs, in colours, with the name node's Java; with Rust's own."""
     hdfs = (
@@ -385,7 +415,7 @@ def test_folders_are_places_and_what_is_neither_is_refused(tmp_path: Path) -> No
 def test_a_log_that_is_cut_is_said_and_not_read_as_nothing(tmp_path: Path) -> None:
     small.run(tmp_path, 1)
     (tmp_path / "lag" / "_delta_log" / f"{1:020}.json").write_bytes(b"")
-    reader._files.cache_clear()
+    reader.forget()
     with pytest.raises(DamagedStore, match=r"table lag in .* has 0 rows at version 1, 3 were published"):
         store.read("lag", tmp_path)
     (tmp_path / "runs" / "_delta_log" / f"{1:020}.json").write_bytes(b'{"add":')

@@ -38,6 +38,11 @@ BLANK: Row = {field.name: None for field in RECORDS} | {
 def commit(key: tuple[str, str, int], offset: int | None, producer: int = -1, expire_ms: int | None = None) -> Row:
     group, topic, partition = key
     row = {"group_id": group, "topic": topic, "partition": partition, "key_type": 1, "key_version": 1}
+    row |= {
+        "producer_id": producer,
+        "producer_epoch": 0 if producer >= 0 else -1,
+        "is_transactional": producer >= 0,
+    }
     if offset is None:
         return row | {"is_tombstone": True}
     return row | {
@@ -45,9 +50,6 @@ def commit(key: tuple[str, str, int], offset: int | None, producer: int = -1, ex
         "metadata": "",
         "value_version": 3,
         "expire_timestamp_ms": expire_ms,
-        "producer_id": producer,
-        "producer_epoch": 0 if producer >= 0 else -1,
-        "is_transactional": producer >= 0,
     }
 
 
@@ -78,11 +80,22 @@ _OFFSET = st.integers(0, 30)
 _EVENT = st.one_of(
     st.builds(commit, _KEY, _OFFSET),
     st.builds(commit, _KEY, st.one_of(st.none(), _OFFSET)),
-    st.builds(commit, _KEY, _OFFSET, st.integers(1, 2)),
-    st.builds(marker, st.integers(1, 2), st.integers(0, 1)),
+    st.builds(commit, _KEY, st.one_of(st.none(), _OFFSET, _OFFSET, _OFFSET), st.integers(1, 2)),
+    st.builds(marker, st.integers(1, 3), st.integers(0, 1)),
 )
+_OF_TRANSACTIONS = st.one_of(
+    st.builds(commit, st.sampled_from(KEYS[:3]), _OFFSET, st.integers(1, 3)),
+    st.builds(marker, st.integers(1, 3), st.just(1)),
+    st.builds(marker, st.integers(1, 3), st.integers(0, 1)),
+    st.one_of(st.builds(commit, st.sampled_from(KEYS[2:]), _OFFSET), st.builds(commit, _KEY, st.none())),
+)
+"""Keys of one or several producers, and seldom of others."""
 _DELTA = st.one_of(st.integers(0, 5), st.integers(0, 70_000), st.integers(-30_000, 200_000))
-LOGS = st.lists(st.tuples(_EVENT, _DELTA, st.sampled_from([0, 0, 0, 1, 5])), max_size=60).map(log)
+_GAP = st.sampled_from([0, 0, 0, 1, 5])
+LOGS = st.one_of(
+    st.lists(st.tuples(events, _DELTA, _GAP), max_size=60).map(log) for events in (_EVENT, _EVENT, _OF_TRANSACTIONS)
+)
+TRANSACTIONS = st.lists(st.tuples(_OF_TRANSACTIONS, st.integers(0, 90_000), _GAP), min_size=3, max_size=25).map(log)
 SAMPLE = st.tuples(
     st.sampled_from(["t", "u", "other"]),
     st.integers(0, 1),

@@ -5,9 +5,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from muster_pipeline.transforms import limits
 
 from tests.pipeline.tables import oracle
-from tests.pipeline.tables.generated import LOGS, SAMPLE_LISTS, SETTINGS, cut, fold, log_end_table
+from tests.pipeline.tables.generated import (
+    LOGS,
+    SAMPLE_LISTS,
+    SETTINGS,
+    START_MS,
+    commit,
+    cut,
+    fold,
+    log,
+    log_end_table,
+)
 
 Row = dict[str, Any]
 
@@ -46,3 +57,16 @@ def test_no_table_shows_where_the_chunks_were_cut(data: Any, rows: list[Row], sa
     whole, pieces = fold([rows], log_ends), fold(data.draw(cut(rows)), log_ends)
     for name, table in whole.items():
         assert pieces[name].equals(table), name
+
+
+def test_rows_of_each_key_are_the_same_whatever_number_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None, one, and several times as many keys as are told at once, the last ones not quite."""
+    for count in (0, 1, 3, 4, 7):
+        rows = log([(commit(("g", "t", number), 5), 1_000, 0) for number in range(count)])
+        monkeypatch.setattr(limits, "KEYS_AT_ONCE", 3)
+        pieces = fold([rows], log_end_table([("t", 0, START_MS, 9, 0)]))
+        monkeypatch.undo()
+        whole = fold([rows], log_end_table([("t", 0, START_MS, 9, 0)]))
+        for name in ("expiry", "partition_status"):
+            assert pieces[name].equals(whole[name])
+            assert whole[name]["partition"].to_pylist() == list(range(count))

@@ -85,9 +85,9 @@ def test_lag_at_a_kept_sample_is_what_it_was() -> None:
     found = thinned(table(rows), 300)
     before, after = LogEndSamples(table(rows), "c"), LogEndSamples(found, "c")
     at_ms = np.array([row[2] for row in rows_of(found)], dtype=np.int64)
-    committed = at_ms * 0
+    zeros = at_ms * 0
     for whole, part in zip(
-        before.measure(0, at_ms, committed)[:4], after.measure(0, at_ms, committed)[:4], strict=True
+        before.measure(zeros, at_ms, zeros)[:4], after.measure(zeros, at_ms, zeros)[:4], strict=True
     ):
         assert whole.tolist() == part.tolist()
 
