@@ -1,6 +1,6 @@
 """What a round of a stream costs in processor time, on histories of several lengths; and that it is flat.
 
-The log is the benchmark's own (`generate`), served as a live cluster from its files. The first round reads all but the
+The log is the benchmark's own (`plain_log`), served as a live cluster from its files. The first round reads all but the
 last three batches of each log partition, the others one each: 256 records. Each is a process of its own, as a stream
 that was started again is; what is told is the median of their processor time. With --samples each brings a sample of
 the log ends of all 144 topic partitions, behind as many as a stream has kept by then.
@@ -25,16 +25,9 @@ from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, EpochEnd, Fetched
 from muster_pipeline.transforms.settings import FoldSettings
 
-from bench.pipeline import generate
-from bench.pipeline.generate import (
-    COMMIT_EVERY_MS,
-    GROUPS_PER_PARTITION,
-    KEYS_PER_GROUP,
-    LOG_PARTITIONS,
-    START_MS,
-    TOPICS,
-    Shape,
-)
+from bench.pipeline import plain_log
+from bench.pipeline.batches import COMMIT_EVERY_MS, KEYS_PER_GROUP, LOG_PARTITIONS, START_MS, TOPICS
+from bench.pipeline.plain_log import GROUP_EVERY_MS, GROUPS_PER_PARTITION, Shape
 
 RATIO_MAX = 1.3
 SECONDS_MAX = 2.0
@@ -47,7 +40,7 @@ class Files:
 
     def __init__(self, log: Path, left: int) -> None:
         self._log = log
-        self._end = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // generate.BATCHES_PER_ROUND)
+        self._end = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // plain_log.BATCHES_PER_ROUND)
         self._left = left
         self._at = (-1, -1, 0, Path())
         self._ends = log.parent / f"ends-{log.name}.json"
@@ -113,8 +106,10 @@ class Files:
 
 def sampled(log: Path, left: int) -> pa.Table:
     """Log ends when the log ends `left` records earlier; the first time those of an hour before, too."""
-    rounds = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // generate.BATCHES_PER_ROUND).rounds
-    now_ms = START_MS + (rounds - 1) * COMMIT_EVERY_MS + 7 * (GROUPS_PER_PARTITION - left // KEYS_PER_GROUP) - 3
+    rounds = Shape(rounds=int(log.name.rpartition("-")[2]) // LOG_PARTITIONS // plain_log.BATCHES_PER_ROUND).rounds
+    now_ms = (
+        START_MS + (rounds - 1) * COMMIT_EVERY_MS + GROUP_EVERY_MS * (GROUPS_PER_PARTITION - left // KEYS_PER_GROUP) - 3
+    )
     first = left == 3 * KEYS_PER_GROUP
     times = [now_ms - COMMIT_EVERY_MS * one for one in range(720 if first else 1)]
     return pa.Table.from_pylist(
@@ -143,7 +138,7 @@ def one_round(log: Path, tables: Path, left: int, *, has_samples: bool) -> None:
 
 def measured(records: int, *, has_samples: bool) -> tuple[int, float]:
     """(history, seconds of the round behind it), the median of three."""
-    log = generate.make(SCRATCH, Shape.of(records))
+    log = plain_log.make(SCRATCH, Shape.of(records))
     tables = SCRATCH / f"rounds-{log.name}"
     shutil.rmtree(tables, ignore_errors=True)
     found = []

@@ -1,8 +1,8 @@
 """The sides, each in its own process: `python -m bench.pipeline.sides SIDE LOG OUT TURNS` prints one line of JSON.
 
-`spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits as
-Parquet from the product's decoder, in two processes, and compute one gold table, `commit_rate`, with a window function:
-they have no decoder for the log, and no fused stage.
+`spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits and
+the markers of transactions as Parquet from the product's decoder, in two processes, and compute one gold table,
+`commit_rate`, with a join and a window function: they have no decoder for the log, and no fused stage.
 """
 
 import json
@@ -10,7 +10,6 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,16 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from muster_pipeline import store
 from muster_pipeline.job import distribute, stage
-from muster_pipeline.job.build import build, now_ms
+from muster_pipeline.job.build import begin, build, complete
 from muster_pipeline.job.inputs import SegmentInput
 from muster_pipeline.job.stage import Done, Stage
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.session.spark import session
 from muster_pipeline.sources.folder import SegmentFile, list_segments
-from muster_pipeline.store.limits import KEPT_MS
 from muster_pipeline.store.place import place
-from muster_pipeline.store.publish import Publication, new_token, publish, targets
+from muster_pipeline.store.publish import writing
 from muster_pipeline.store.writer import encodings
 from muster_pipeline.transforms.settings import FoldSettings
+
+from bench.pipeline.mixed_log import LOG_ENDS
 
 CORES: Final = 2
 CLUSTER: Final = "bench"
@@ -40,14 +41,26 @@ MEASURES: Final = (
     "last_committed_offset", "last_log_offset",
 )  # fmt: skip
 NEEDED: Final = (
-    "log_partition", "log_offset", "append_timestamp_ms", "group_id", "topic", "partition", "committed_offset",
+    "log_partition", "log_offset", "append_timestamp_ms", "producer_id", "control_type", "group_id", "topic",
+    "partition", "committed_offset",
 )  # fmt: skip
 SQL: Final = """
-WITH steps AS (
+WITH rows AS (SELECT * FROM read_parquet('{files}')),
+stored AS (
+  SELECT *, log_offset AS done_at FROM rows WHERE topic IS NOT NULL AND producer_id < 0
+  UNION ALL BY NAME
+  SELECT own.*, marker.log_offset AS done_at
+  FROM (SELECT * FROM rows WHERE topic IS NOT NULL AND producer_id >= 0) own
+  ASOF JOIN (SELECT * FROM rows WHERE control_type IS NOT NULL) marker
+    ON own.log_partition = marker.log_partition AND own.producer_id = marker.producer_id
+    AND own.log_offset < marker.log_offset
+  WHERE marker.control_type = 1
+),
+steps AS (
   SELECT *, append_timestamp_ms - lag(append_timestamp_ms) OVER key AS waited,
          committed_offset - lag(committed_offset) OVER key AS step
-  FROM read_parquet('{files}')
-  WINDOW key AS (PARTITION BY log_partition, group_id, topic, partition ORDER BY log_offset)
+  FROM stored
+  WINDOW key AS (PARTITION BY log_partition, group_id, topic, partition ORDER BY done_at, log_offset)
 )
 SELECT log_partition, append_timestamp_ms // 60000 * 60000 AS minute_ms, group_id, topic, partition,
        count(*) AS commits, count(*) FILTER (step > 0) AS advancing_commits, count(*) FILTER (step = 0) AS idle_commits,
@@ -55,9 +68,15 @@ SELECT log_partition, append_timestamp_ms // 60000 * 60000 AS minute_ms, group_i
        coalesce(sum(greatest(step, 0)), 0)::BIGINT AS messages,
        coalesce(sum(greatest(-step, 0)), 0)::BIGINT AS messages_rewound,
        max(waited) AS interval_max_ms, arg_max(committed_offset, log_offset) AS last_committed_offset,
-       max(log_offset) AS last_log_offset
+       max(done_at) AS last_log_offset
 FROM steps GROUP BY ALL
 """
+
+
+def ends(log: Path) -> pa.Table:
+    """The samples of log end offsets, as this cluster's."""
+    rows = pq.read_table(log / LOG_ENDS)
+    return rows.set_column(0, rows.schema.field(0), pa.array([CLUSTER] * len(rows))).cast(LOG_END_OFFSETS)
 
 
 def spark(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
@@ -70,7 +89,7 @@ def spark(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
     took, rss = [], 0
     for turn in turns:
         began = time.monotonic()
-        built = build(running, SegmentInput.listed(str(log), CLUSTER), out / turn, SETTINGS)
+        built = build(running, SegmentInput.listed(str(log), CLUSTER), out / turn, SETTINGS, ends(log))
         took.append(time.monotonic() - began)
         rss = max(rss, built.worker_rss_bytes_max)
     running.stop()
@@ -86,17 +105,13 @@ def processes(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, A
     took, rss = [], 0
     for turn in turns:
         began = time.monotonic()
-        source = SegmentInput.listed(str(log), CLUSTER)
-        task = Stage(input=source, place=place(out / turn), settings=SETTINGS, token=new_token())
-        numbers = distribute.ordered(task)
-        with multiprocessing.get_context("spawn").Pool(CORES) as pool:
-            done = list(pool.imap_unordered(_task, [(task, number) for number in numbers]))
-        files = [entry for one in done for entry in one.files]
-        run = Publication(
-            place=task.place, cluster=CLUSTER, before=None, settings=asdict(SETTINGS), input=source.describe(),
-            now_ms=now_ms(), kept_ms=KEPT_MS, token=task.token,
-        )  # fmt: skip
-        publish(run, targets(None, task.tables(), files, numbers))
+        where = place(out / turn)
+        with writing(where, CLUSTER):
+            begun = begin(SegmentInput.listed(str(log), CLUSTER), where, SETTINGS, ends(log))
+            numbers = distribute.ordered(begun.task)
+            with multiprocessing.get_context("spawn").Pool(CORES) as pool:
+                done = list(pool.imap_unordered(_task, [(begun.task, number) for number in numbers]))
+            complete(begun, done)
         took.append(time.monotonic() - began)
         rss = max(rss, *(one.peak_rss_bytes for one in done))
     return {"took_s": took, "worker_rss": rss, "tables": str(out / turns[-1])}
@@ -153,9 +168,29 @@ def polars(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]
     def query(files: Path) -> pa.Table:
         key = ["log_partition", "group_id", "topic", "partition"]
         step, waited = pl.col("step"), pl.col("waited")
+        every = pl.scan_parquet(files)
+        own = every.filter(pl.col("topic").is_not_null())
+        marker = every.filter(pl.col("control_type").is_not_null()).select(
+            "log_partition", "producer_id", done_at=pl.col("log_offset"), verdict=pl.col("control_type")
+        )
+        plain = own.filter(pl.col("producer_id") < 0).with_columns(done_at=pl.col("log_offset"))
+        settled = (
+            own.filter(pl.col("producer_id") >= 0)
+            .sort("log_offset")
+            .join_asof(
+                marker.sort("done_at"),
+                left_on="log_offset",
+                right_on="done_at",
+                by=["log_partition", "producer_id"],
+                strategy="forward",
+                coalesce=False,
+            )
+            .filter(pl.col("verdict") == 1)
+            .select(*NEEDED, "done_at")
+        )
         rows = (
-            pl.scan_parquet(files)
-            .sort("log_partition", "log_offset")
+            pl.concat([plain, settled])
+            .sort("log_partition", "done_at", "log_offset")
             .with_columns(
                 step=pl.col("committed_offset").diff().over(key),
                 waited=pl.col("append_timestamp_ms").diff().over(key),
@@ -171,7 +206,7 @@ def polars(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]
                 messages_rewound=(-step).clip(lower_bound=0).sum(),
                 interval_max_ms=waited.max(),
                 last_committed_offset=pl.col("committed_offset").last(),
-                last_log_offset=pl.col("log_offset").last(),
+                last_log_offset=pl.col("done_at").last(),
             )
         )
         return rows.collect().to_arrow()

@@ -20,7 +20,7 @@ from muster_pipeline.job.stage import Stage
 from muster_pipeline.store.place import place
 from muster_pipeline.transforms.settings import FoldSettings
 
-from bench.pipeline.generate import Shape, make
+from bench.pipeline.plain_log import Shape, make
 from tests.pipeline.store import logfolder
 
 RECORDS = 1_000_000
