@@ -15,15 +15,15 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run run-redis test test-fast test-unit test-slow test-computes test-fuzz test-damage fuzz faults changes seven rolling beside beside-earlier valkey quotas closing logins transactions applications lake rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside checked check fmt bench bench-before operator-bench sim sim-night clean \
+.PHONY: help setup run run-redis test test-fast test-unit test-slow test-computes test-fuzz test-damage fuzz faults changes seven rolling beside beside-earlier valkey quotas closing logins transactions applications lake held-log rounds soak test-sim test-clients test-integration test-together test-paced test-quiet test-beside checked check fmt bench bench-before operator-bench sim sim-night clean \
   test-compiled wheel lock sbom audit test-pipeline docs pipeline-demo bench-pipeline pipeline-archive k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
 	@echo "make run-redis  the same with the flights in Redis Streams: Redis is killed too, and read by XINFO at the end"
-	@echo "make test       everything: units, simulation, real processes with real clients (45 to 55 minutes on two cores)"
-	@echo "make test-fast  units, properties, scenarios (about 10 minutes); ROOM=groups for those of one room"
+	@echo "make test       everything: units, simulation, real processes with real clients (40 to 45 minutes on two cores)"
+	@echo "make test-fast  units, properties, scenarios (about 8 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make sim-night HOURS=8   new seeds for so long; what came of them is in .cache/sim-night/reliability.json"
@@ -40,6 +40,7 @@ help:
 	@echo "make applications  Kafka Connect, MirrorMaker 2 and others that are built on Kafka, on a cluster each"
 	@echo "make closing    an open cluster becomes closed by settings, step by step and back, under real clients"
 	@echo "make logins     each way to show who one is in five families of clients, through rotation, fail-over and new sessions"
+	@echo "make held-log   a log of three real Kafka brokers, with groups of every kind, as Kafka's own tools tell it"
 	@echo "make lake       tables behind a real S3 API and in HDFS: kills of driver and server in a commit, writers beside writers; YARN"
 	@echo "make rounds     1,000 rounds of a stream with restarts and a later release in the middle, beside a batch"
 	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
@@ -176,6 +177,11 @@ valkey: setup
 # writers; a run by a real YARN.
 lake: setup
 	MUSTER_LAKE=whole $(PYTEST) tests/pipeline/store/test_s3.py tests/pipeline/store/test_hdfs.py tests/pipeline/cli/test_yarn.py -s
+
+# Three real Kafka brokers write what the held log of the tests has: groups of every kind, a compacted log, an unclean
+# election; and Kafka's tools judge how it is read. The one that is kept: python -m tests.pipeline.golden.make_held_log
+held-log: setup
+	MUSTER_HELD=made $(PYTEST) tests/pipeline/golden/test_held_log.py -s
 
 # 1,000 rounds of a stream that dies, is vacuumed and goes on under a later release; `make test` has a short form.
 rounds: setup

@@ -14,6 +14,7 @@ from e2e.fleet import until
 from e2e.node import daemon
 from e2e.node.errors import Broken
 from e2e.node.session import Description
+from tests.processes import has_ended
 
 API_PORTS = (443, 6443)
 ESTABLISHED = "01"
@@ -74,7 +75,7 @@ def restart_api_server(node: Description) -> float:
     process, argv, environment = _api_server()
     began_s = time.monotonic()
     os.kill(process, signal.SIGKILL)
-    until("end of the API server", lambda: _ended(process), ENDED_S)
+    until("end of the API server", lambda: has_ended(process), ENDED_S)
     if len(node.nodes) == 1:  # else the kubelet of the control plane's machine starts it
         until("a free port", _port_is_free, ENDED_S)
         logs = node.state / "logs"
@@ -93,13 +94,6 @@ def _api_server() -> tuple[int, list[str], dict[str, str]]:
                     pairs = (one.decode().partition("=") for one in variables if one)
                     return int(folder.name), argv, {name: value for name, _, value in pairs}
     raise AssertionError("no API server runs on this machine")
-
-
-def _ended(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def _port_is_free() -> bool:

@@ -61,12 +61,12 @@ class KafkaBroker:
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "broker.log"
-        self.port, controller_port = free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.cluster_id = _cluster_id()
         self._config = folder / "server.properties"
         self.ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
-        defaults = self._defaults(controller_port)
+        defaults = self._defaults(self.controller_port)
         for key in ("listeners", "advertised.listeners"):
             defaults[key] += "".join(f",{name}://{host}:{port}" for name, port in self.ports.items())
         protocols = "".join(f",{name}:{protocol}" for name, protocol in listeners.items())

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.cluster import wait_until
+from tests.processes import has_ended
 
 ROOT = Path(__file__).resolve().parents[1]
 LOW = [sys.executable, "-m", "tests.low_priority"]
@@ -32,11 +33,4 @@ def test_it_ends_with_its_parent() -> None:
         pid = int(parent.stdout.readline())
         wait_until("it runs", lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0], 20)
         os.kill(parent.pid, signal.SIGKILL)
-    wait_until("it has ended", lambda: not Path(f"/proc/{pid}").exists() or "Z" in _state(pid), 20)
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
+    wait_until("it has ended", lambda: has_ended(pid), 20)

@@ -3,11 +3,11 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.cluster import wait_until
+from tests.processes import has_ended
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 STARTER = """
@@ -29,22 +29,15 @@ signal.pause()
 """
 
 
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_servers_end_with_the_process_that_started_them_and_not_with_its_threads(number: signal.Signals) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert starter.stdout is not None
     try:
         servers = [int(starter.stdout.readline()) for _ in range(2)]
-        assert all(map(runs, servers)), "the threads that started them have ended"
+        assert not any(map(has_ended, servers)), "the threads that started them have ended"
     finally:
         starter.send_signal(number)
         starter.wait(60)
         starter.stdout.close()
-    wait_until("the servers have ended", lambda: not any(map(runs, servers)), 30)
+    wait_until("the servers have ended", lambda: all(map(has_ended, servers)), 30)

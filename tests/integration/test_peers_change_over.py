@@ -18,6 +18,7 @@ from muster_coordinator.properties import format_properties, parse_properties
 from tests.certificates import Authority
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until
+from tests.processes import has_ended
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 ROOT = Authority()
@@ -36,18 +37,10 @@ def roll(cluster: MusterCluster, settings: dict[str, str]) -> None:
         configure(cluster, replica, settings)
         pid = cluster.pid(replica)
         cluster.kill(replica, signal.SIGTERM)
-        wait_until(f"replica {replica} has ended", lambda pid=pid: ended(pid), 30)
+        wait_until(f"replica {replica} has ended", lambda pid=pid: has_ended(pid), 30)
         cluster.start_replica(replica)
         for other in range(3):
             wait_until("all are linked", lambda other=other: linked(cluster, other), 20)
-
-
-def ended(pid: int) -> bool:
-    """It may still have to be waited for."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def linked(cluster: MusterCluster, replica: int) -> bool:

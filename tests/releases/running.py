@@ -3,9 +3,9 @@
 import signal
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 from tests.cluster import MusterCluster, wait_until
+from tests.processes import has_ended
 from tests.releases.life import REPLICAS
 from tests.releases.release import Release
 
@@ -31,21 +31,13 @@ def replace(
     pid = cluster.pid(replica)
     cluster.kill(replica, signal.SIGTERM)
     # Not by its port: that is closed while the process still has the folder.
-    wait_until("it is gone", lambda: _has_ended(pid), 60)
+    wait_until("it is gone", lambda: has_ended(pid), 60)
     if meanwhile is not None:
         meanwhile()
     cluster.environment = None if release is None else release.environment
     cluster.start_replica(replica)
     wait_until("all are ready", lambda: all(cluster.probe(n, "/readyz") == 200 for n in range(REPLICAS)), 30)
     assert runs_today(cluster, replica) == (release is None)
-
-
-def _has_ended(pid: int) -> bool:
-    """Nobody needs to have asked for its exit code."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def runs_today(cluster: MusterCluster, replica: int) -> bool:
