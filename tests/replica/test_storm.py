@@ -3,6 +3,7 @@ acknowledged is there in the end, once, and all replicas hold the same bytes; of
 itself, the same last values."""
 
 import random
+from typing import Any
 
 import pytest
 from muster_coordinator.controller.commands import CreateTopic
@@ -11,7 +12,6 @@ from muster_coordinator.groups.requests import GroupAnswer
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch, iter_records, parse_header
-from muster_coordinator.replica import limits
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.records.made import split_batches
@@ -22,7 +22,7 @@ from tests.sim.loop import World
 class Storm:
     """One seed's cluster and what was promised to its clients."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, **settings: Any) -> None:
         self.rand = rand = random.Random(seed)
         self.world = World(seed)
         self.cluster = SimCluster(
@@ -41,6 +41,7 @@ class Storm:
                 ("segment.bytes", str(10 * KIB)),
                 ("retention.bytes", str(rand.choice([40 * KIB, 10**9]))),
             ),
+            **settings,
         )
         self.cluster.start()
         for n in range(2):
@@ -172,9 +173,9 @@ def last_values(log: dict[int, bytes]) -> dict[bytes | None, tuple[int, bytes | 
     return {key: last for key, last in found.items() if last[1] is not None}
 
 
-def weather(seed: int) -> None:
+def weather(seed: int, **settings: Any) -> None:
     """The whole of a seed's storm."""
-    storm = Storm(seed)
+    storm = Storm(seed, **settings)
     for _ in range(storm.rand.randrange(40, 80)):
         for _ in range(storm.rand.randrange(1, 30)):
             storm.produce()
@@ -192,7 +193,6 @@ def test_a_storm_takes_nothing_that_was_acknowledged(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [114, 158, 240])
-def test_nor_where_a_segment_is_being_synced_at_each_look(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_nor_where_a_segment_is_being_synced_at_each_look(seed: int) -> None:
     """Kills, stalls, retention and cleaning come while such a sync is under way, too."""
-    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
-    weather(seed)
+    weather(seed, segment_sync_bytes=1)

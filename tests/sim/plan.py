@@ -50,6 +50,9 @@ CLEANING_SHARE = 0.25
 MESH_SHARE = 0.7
 """Of all seeds: their peer links are the product's own mesh over simulated TCP, those of the others the model of them,
 which loses single messages, too."""
+SYNC_SHARE = 0.5
+"""Of the numbered seeds: their segments are synced between flushes, as those of large partitions are."""
+SYNCED_BYTES = (1, 2 * KIB, 16 * KIB)
 RETENTION_CHECK_MS = 700
 SERVER_CONFIGS = (("segment.bytes", "4096"),)
 """Of clusters where topics are altered: small segments, so that retention has something to take."""
@@ -200,6 +203,9 @@ def draw(
     else:  # nothing there is ever large enough to be cleaned: not even a timer, so that what was drawn runs as it ran
         cleaned = {"internal_compacts": False}
     setup = replace(setup, node={**setup.node, **cleaned})
+    if _draws(name, "sync", SYNC_SHARE):
+        synced = random.Random(f"{name}/synced").choice(SYNCED_BYTES)
+        setup = replace(setup, node={**setup.node, "segment_sync_bytes": synced})
     setup = replace(setup, racks=random.Random(f"{name}/racks").choice(RACKS))
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
     work_rand = random.Random(f"{name}/workload")

@@ -7,6 +7,7 @@ from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.raft.timing import Timing
+from muster_coordinator.replica.limits import SEGMENT_SYNC_BYTES
 from muster_coordinator.transactions.config import TransactionConfig
 
 REPLICATED_ROLLS_LEVEL = 2
@@ -70,6 +71,8 @@ class NodeSettings:
     """Time between two looks for logs that are due to be cleaned."""
     segment_flush_ms: int
     segment_flush_bytes: int
+    segment_sync_bytes: int = SEGMENT_SYNC_BYTES
+    """Nothing for a user to set: `SEGMENT_SYNC_BYTES` says what it is for."""
     takeback_ms: int
     moves_at_once: int
     """Partitions of the whole cluster that are moved at a time."""

@@ -1,11 +1,9 @@
 """A topic that is deleted while its group is at work leaves nothing behind: no slot, no file, no broken start."""
 
-import pytest
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
 from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.replica.snapshots.checkpoints import CHECKPOINTS_AT_ONCE
@@ -85,10 +83,9 @@ def test_topics_deleted_during_their_checkpoints_do_not_end_all_checkpoints() ->
     assert all(node.group_manager.checkpoints.made > made[broker] for broker, node in cluster.nodes.items())
 
 
-def test_a_topic_deleted_while_its_segment_is_being_synced_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_deleted_while_its_segment_is_being_synced_leaves_nothing() -> None:
     """Neither is the file closed under the job, nor its folder left when that has ended."""
-    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
-    cluster = SimCluster(World(3), segment_flush_ms=600_000)
+    cluster = SimCluster(World(3), segment_flush_ms=600_000, segment_sync_bytes=1)
     cluster.start()
     group = created(cluster, 0)
     for loop in cluster.loops.values():

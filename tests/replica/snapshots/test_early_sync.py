@@ -31,15 +31,14 @@ def synced(cluster: SimCluster) -> dict[int, list[int]]:
     return found
 
 
-def started() -> SimCluster:
-    cluster = SimCluster(World(8), partitions=1, segment_flush_ms=600_000)
+def started(**settings: int) -> SimCluster:
+    cluster = SimCluster(World(8), partitions=1, segment_flush_ms=600_000, **settings)
     cluster.start()
     return cluster
 
 
-def test_a_segment_is_synced_piece_by_piece_between_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 16 * KIB)
-    cluster = started()
+def test_a_segment_is_synced_piece_by_piece_between_flushes() -> None:
+    cluster = started(segment_sync_bytes=16 * KIB)
     for broker, sizes in synced(cluster).items():
         assert len(sizes) > 3, sizes
         assert max(sizes) <= 16 * KIB + OF_A_LOOK, sizes
@@ -53,20 +52,16 @@ def test_without_it_a_segment_lies_unwritten_until_its_flush() -> None:
 
 def test_a_partition_that_is_due_for_a_checkpoint_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be busy when a slot is free for it; and a checkpoint begins with a flush."""
-    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
     monkeypatch.setattr(limits, "CHECKPOINT_PACE_MS", 600_000)
-    cluster = SimCluster(World(8), partitions=1, checkpoint_bytes=16 * KIB, segment_flush_ms=600_000)
-    cluster.start()
+    cluster = started(segment_sync_bytes=1, checkpoint_bytes=16 * KIB)
     assert all(synced(cluster).values()), "until it is due, or has the only slot"
     assert all(node.group_manager.checkpoints.made <= 1 for node in cluster.nodes.values())
     assert not any(synced(cluster).values()), "from then on"
 
 
-def test_a_sync_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_fails_ends_the_process() -> None:
     """The kernel may have taken the unwritten bytes for written: no flush after it could be believed."""
-    monkeypatch.setattr(limits, "SEGMENT_SYNC_BYTES", 1)
-    cluster = SimCluster(World(8), replicas=1, segment_flush_ms=600_000)
-    cluster.start()
+    cluster = started(segment_sync_bytes=1, replicas=1)
     cluster.disks[0].fail_next("sync", path="segments/")
     commit_many(cluster, 0, 0, 20)
     with pytest.raises(StorageFailed, match="segments/"):

@@ -4,7 +4,7 @@ Problem: a start replays the WAL from the last checkpoint and recovery point, an
 its entries are covered by them; but writing whole states takes time and disk bandwidth from requests.
 
 Flush: one job, when data is unflushed for `segment_flush_ms` or exceeds `segment_flush_bytes`; then the recovery point
-goes into the WAL. Between flushes a segment is synced whenever `SEGMENT_SYNC_BYTES` were appended, which makes no
+goes into the WAL. Between flushes a segment is synced whenever `segment_sync_bytes` were appended, which makes no
 recovery point: a flush that finds 64 MiB unwritten keeps the WAL from the disk meanwhile. Checkpoint: when
 `checkpoint_bytes` were applied, the WAL needs room (`_find_pinned`), or a peer needs one; and after
 `segment_flush_ms`, if enough was applied to be worth it (`_much`). At most `CHECKPOINTS_AT_ONCE` are written at once,
@@ -343,7 +343,7 @@ class Checkpoints:
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
         if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
             self._flush(tracked, state, lambda recovery_point: self._rest(tracked), lambda: self._rest(tracked))
-        elif not due and state.log.unsynced_bytes() >= limits.SEGMENT_SYNC_BYTES:
+        elif not due and state.log.unsynced_bytes() >= self._settings.segment_sync_bytes:
             self._sync(tracked, state)
         elif old and not due and not self._much(tracked):
             self._active.pop(tracked.group.number, None)
