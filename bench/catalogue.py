@@ -4,6 +4,7 @@ from bench.errors import BenchError
 from bench.row import Row
 from bench.rows import (
     beside_kafka,
+    beside_producer,
     checkpoint,
     compaction,
     create_topics,
@@ -43,6 +44,7 @@ ROWS: tuple[Row, ...] = (
     *wal_full.ROWS,
     *snapshot_install.ROWS,
     *replace.ROWS,
+    *beside_producer.ROWS,
     *redis.ROWS,
     *beside_kafka.ROWS,
     *tls.ROWS,

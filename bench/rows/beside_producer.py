@@ -1,0 +1,69 @@
+"""Commit latency beside one producer: what a partition writes to the disk, commits to the same disk wait for.
+
+Everything is on one machine, so the three logs of the topic and the three WALs share one disk, and a flush of a large
+segment can keep a commit from it. Commits come at a fixed rate (open loop); the producer has one partition, and its
+rate is far below what the brokers can take.
+"""
+
+import time
+
+from bench.compare import KAFKA, MUSTER, Target
+from bench.errors import RunFailed
+from bench.far_behind import TOPIC, Writer
+from bench.lab import Lab, Own
+from bench.row import Measured, Row
+from bench.rows.load import run_once
+from bench.sides import Side
+
+RATE = 500
+BYTES_PER_S = 15_000_000
+WARMUP, WINDOW = "1s", "5s"
+"""Without the generator's first second, in which all its connections commit at once."""
+WINDOWS = 8
+MAKES_PACE = 0.9
+"""A producer that writes less than this part of its rate is no such load: the run has failed."""
+FILLED_S = 10
+"""How long it writes before its first window: there is something to flush by then."""
+MB = 1e6
+
+
+def measure(side: Side, lab: Lab) -> Measured:
+    alone = [_window(side, lab) for _ in range(WINDOWS)]
+    writer = Writer(side.bootstrap)
+    writer.rate = BYTES_PER_S
+    writer.start()
+    try:
+        time.sleep(FILLED_S)
+        began_s, written = time.monotonic(), writer.good_bytes
+        beside = [_window(side, lab) for _ in range(WINDOWS)]
+        rate = (writer.good_bytes - written) / (time.monotonic() - began_s)
+    finally:
+        writer.stop()
+    if writer.failed is not None or rate < MAKES_PACE * BYTES_PER_S:
+        raise RunFailed(f"the producer wrote {rate / MB:.1f} MB/s: {writer.failed}")
+    return {"written": [rate / MB], "p99 alone": alone, "p99 beside it": beside, "worst p99": [max(beside)]}
+
+
+def _window(side: Side, lab: Lab) -> float:
+    """p99 of some seconds of commits, in ms."""
+    result = run_once(side, lab, "commit", rate=RATE, warmup=WARMUP, window=WINDOW)
+    if result["latency_us"] is None:
+        raise RunFailed("no commit was answered")
+    return float(result["latency_us"]["p99"]) / 1_000
+
+
+ROWS = (
+    Row(
+        name="beside_producer",
+        title="Commits beside a producer",
+        how=f"{RATE} commits a second of 10 partitions, open loop, in windows of five seconds: {WINDOWS} alone, then "
+        f"{WINDOWS} beside one producer of {BYTES_PER_S / MB:.0f} MB/s to one partition of three replicas, all on one "
+        "disk. The median window's p99, and the worst one's. Muster syncs to disk on a majority, Kafka does not.",
+        units={"written": "MB/s", "p99 alone": "ms", "p99 beside it": "ms", "worst p99": "ms"},
+        sides=(MUSTER, KAFKA),
+        measure=measure,
+        targets=(Target(figure="p99 beside it", at_most=1, of_side=KAFKA),),
+        runs=2,
+        own=Own(topics={TOPIC: 1, "bench": 20, "stream": 6}),
+    ),
+)
