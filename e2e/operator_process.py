@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.node.client import Client
+from e2e.node.client import Client, Refused
 
 DEFINITIONS = ("coordinatorclusters", "consumergroups", "topics", "users")
+VERSION = "muster.dev/v1alpha1"
 CRDS = Path(__file__).parents[1] / "crds"
 STOP_TIMEOUT_S = 30.0
 MEMORY_MIB_MAX = 150.0
@@ -98,7 +99,7 @@ def operator_process(client: Client, log: Path, *flags: str, python: str = sys.e
 def observing(name: str, bootstrap: str = UNREACHABLE) -> dict[str, Any]:
     """A ConsumerGroup without pods."""
     return {
-        "apiVersion": "muster.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name},
+        "apiVersion": VERSION, "kind": "ConsumerGroup", "metadata": {"name": name},
         "spec": {"bootstrapServers": bootstrap, "groupId": name, "topics": ["orders"]},
     }  # fmt: skip
 
@@ -111,14 +112,24 @@ def install_crds(client: Client) -> None:
 
 
 def established(client: Client) -> None:
-    """Wait until both are served. (`kubectl wait` fails on a definition that has no conditions yet.)"""
+    """Wait until all are served, and found by whoever looks for them: the documents that name and explain them are up
+    to two seconds behind the condition. (`kubectl wait` fails on a definition that has no conditions yet.)"""
 
     def holds() -> bool:
         found = client.read("crd", *(f"{definition}.muster.dev" for definition in DEFINITIONS))["items"]
         conditions = [one for live in found for one in live.get("status", {}).get("conditions") or ()]
         return sum(one["type"] == "Established" and one["status"] == "True" for one in conditions) == len(DEFINITIONS)
 
+    def explained() -> bool:
+        try:
+            for definition in DEFINITIONS:
+                client.kubectl("explain", definition, f"--api-version={VERSION}")
+        except Refused:
+            return False
+        return True
+
     wait_for("definitions that are served", holds, 30)
+    wait_for("definitions that are found", explained, 30)
 
 
 def wait_for(what: str, holds: object, timeout_s: float, one: OperatorProcess | None = None) -> float:

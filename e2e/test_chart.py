@@ -21,6 +21,7 @@ from e2e.node import promtool, session
 from e2e.node.client import Client, Refused
 from e2e.node.errors import Unavailable
 from e2e.node.session import Description
+from e2e.operator_process import established
 from tests.operator.api.generate import ROOT
 
 pytestmark = pytest.mark.timeout(300)
@@ -158,7 +159,7 @@ def test_a_releases_life(cluster: Client, tmp_path: Path) -> None:
     """Install, upgrade, rollback, uninstall, install again: definitions follow, objects and workloads stay."""
     shop = cluster.within("shop")
     cluster.helm("install", "muster", str(older(tmp_path)), "--create-namespace", *IMAGE)
-    cluster.kubectl("wait", "--for=condition=Established", "crd/consumergroups.muster.dev", "--timeout=30s")
+    established(cluster)
     assert not knows_assignor(cluster)
     shop.kubectl("apply", f"--filename={ROOT / 'crds/samples/coordinatorcluster-minimal.yaml'}")
     shop.kubectl("apply", f"--filename={ROOT / 'crds/samples/consumergroup-minimal.yaml'}")

@@ -36,9 +36,11 @@ class Client:
         return replace(self, namespace=namespace)
 
     def environment(self) -> dict[str, str]:
-        """For other programs: KUBECONFIG, and kubectl and helm first on PATH."""
+        """For other programs: KUBECONFIG, and kubectl and helm first on PATH. What kubectl remembers of a cluster is
+        kept beside that: under the user's home it would be that of any cluster which once had the same address."""
         path = f"{self.tools.folder}:{os.environ.get('PATH', '')}"
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
+        cache = str(self.kubeconfig.parent / "kubectl-cache")
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": cache, "PATH": path}
 
     def kubectl(self, *words: str, given: str | None = None, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Its standard output; `given` is its standard input. `Refused` when it fails, `Broken` when it is slow."""
