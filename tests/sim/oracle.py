@@ -224,6 +224,8 @@ class Oracle:
             marks.add("a checkpoint was transferred")
         if replica.lives > 1 and replica.node.group_manager is not None:
             marks.add("a replica replayed its WAL")
+        if replica.node.group_manager is not None and replica.node.group_manager.checkpoints.syncs:
+            marks.add("a segment was synced between flushes")
 
     def mark_files(self) -> None:
         """What the disks hold at the end."""

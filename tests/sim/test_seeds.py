@@ -38,6 +38,7 @@ REACHED = (
     "a producer was fenced",
     "a replica replayed its WAL",
     "a replica was drained",
+    "a segment was synced between flushes",
     "a send was refused",
     "a throttle was changed",
     "a topic was created again",

@@ -156,6 +156,8 @@ class Checkpoints:
         """Before this time, a group that is still written to is not checkpointed because of its age alone."""
         self.made = 0
         self.flushes = 0
+        self.syncs = 0
+        """Of segments between flushes."""
 
     def start(self) -> None:
         self._host.applied = self._applied
@@ -454,6 +456,7 @@ class Checkpoints:
         def synced(result: BaseException | None) -> None:
             self._check(result)
             state.log.flush_done()
+            self.syncs += 1
             self._rest(tracked)
 
         self._loop.submit("flush", job, synced)
