@@ -435,3 +435,48 @@ def test_a_server_that_is_made_fit_is_written_to_soon(server: RedisServer) -> No
         asyncio.run(told())
     finally:
         admin.ask("CONFIG", "SET", "appendonly", "yes")
+
+
+async def closed_at_each_turn(turns: int, make: Callable[[], Used], *, busy: bool) -> None:
+    """After each number of turns of the loop: its tasks have ended, and no connection of its stays."""
+    this = {asyncio.current_task()}
+    told: list[Answer] = []
+    for number in range(turns):
+        used = make()
+        if busy:
+            used.client.news(used.keys[0], EntryId(0, 0), lambda: None)
+            used.client.run(READ, used.keys, read_arguments(0, b"-", 1, 1, NO_APPEND), told.append)
+        for _ in range(number):
+            await asyncio.sleep(0)
+        used.client.close()
+        await used.client.disconnected()
+        assert asyncio.all_tasks() == this, f"closed after {number} turns"
+    await asyncio.sleep(0.1)
+    loop: Any = asyncio.get_running_loop()
+    assert not [one for one in loop._transports.values() if not one.is_closing()]
+
+
+@pytest.mark.parametrize(("turns", "busy"), [(120, False), (60, True)])
+def test_whenever_it_is_closed_its_tasks_end_and_no_connection_stays(
+    server: RedisServer, turns: int, busy: bool
+) -> None:
+    """asyncio of Python 3.11 drops a cancellation that comes in the same turn as what `wait_for` waits for."""
+    asyncio.run(closed_at_each_turn(turns, lambda: Used(server.port), busy=busy))
+
+
+def test_a_connection_whose_way_back_is_cancelled_is_closed(server: RedisServer) -> None:
+    """The pool has given it away and not taken it back: nobody else would."""
+
+    async def cancelled() -> None:
+        async with using(server.port) as used:
+            pool = used.client._pool
+            connection = await pool.get_connection()
+            async with pool._condition:
+                way_back = asyncio.create_task(pool.release(connection))
+                await asyncio.sleep(0)
+                way_back.cancel()
+                await asyncio.wait([way_back])
+            assert way_back.cancelled()
+            assert not connection.is_connected
+
+    asyncio.run(cancelled())

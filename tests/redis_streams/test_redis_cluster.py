@@ -22,7 +22,7 @@ from redis.crc import key_slot
 
 from tests.redis_streams.cluster_servers import PRIMARIES, Cluster
 from tests.redis_streams.test_fail_over import APPENDS, CLIENTS_DOC, append_all, in_thread, refusal, values
-from tests.redis_streams.test_redis_client import OFFSETS, PATIENCE_S, Used, using
+from tests.redis_streams.test_redis_client import OFFSETS, PATIENCE_S, Used, closed_at_each_turn, using
 from tests.redis_streams.test_secure_redis import PASSWORD, documented_rights
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -240,3 +240,9 @@ def test_a_cluster_without_a_node_that_answers_is_away(world: Cluster) -> None:
             assert "127.0.0.1:1" in str(used.notices[0])
 
     asyncio.run(asked())
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_whenever_it_is_closed_nothing_of_its_nodes_stays(world: Cluster, busy: bool) -> None:
+    world.wait_whole()
+    asyncio.run(closed_at_each_turn(120, lambda: Used(0, **told(world)), busy=busy))

@@ -52,6 +52,8 @@ REDIS_CALLS_MAX = 10_000
 REDIS_JUDGE_MS = 60_000
 REDIS_RETRY_MS = 1_000
 """Between two tries to judge, or to listen to, a server that is away."""
+REDIS_CANCEL_AGAIN_MS = 100
+"""A task that goes on after it was cancelled is cancelled again after so long."""
 REDIS_BLOCK_MS = 1_000
 """Of one XREAD: so late at most is news of a stream that was added when CLIENT UNBLOCK is not allowed."""
 REDIS_UNBLOCK_MS = 2

@@ -10,6 +10,7 @@ from typing import Any
 from muster_coordinator.redis_streams.server import Answer, Failure, Trouble
 from muster_coordinator.runtime.limits import REDIS_CALLS_MAX
 from muster_coordinator.runtime.redis_news import raise_bug
+from muster_coordinator.runtime.redis_tasks import ended
 
 
 class Calls:
@@ -41,3 +42,7 @@ class Calls:
         """All of them; nobody is told."""
         for task in self._tasks:
             task.cancel()
+
+    async def ended(self) -> None:
+        """After `cancel`: each has ended."""
+        await ended(self._tasks)

@@ -12,7 +12,7 @@ more than one stream's keys together.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
@@ -38,6 +38,7 @@ from muster_coordinator.runtime.redis_calls import Calls
 from muster_coordinator.runtime.redis_connections import RedisSettings
 from muster_coordinator.runtime.redis_news import News, raise_bug
 from muster_coordinator.runtime.redis_server import AWAY, UNREACHED, Redirect, RedisServer
+from muster_coordinator.runtime.redis_tasks import ended
 from muster_coordinator.setting_values import format_address
 
 
@@ -65,6 +66,8 @@ class RedisCluster:
         self._calls = Calls(loop)
         self._news: dict[int, News] = {}
         """By slot."""
+        self._leaving: set[News | RedisServer] = set()
+        """Closed and not yet disconnected."""
         self._sooner = asyncio.Event()
         self._looking = loop.create_task(self._look_for_ever())
         self._looking.add_done_callback(raise_bug)
@@ -78,10 +81,13 @@ class RedisCluster:
             node.server.close()
 
     async def disconnected(self) -> None:
-        """After `close`: its connections are closed, too. A process that ends need not wait for that."""
-        for news in self._news.values():
-            await news.disconnected()
-        for node in self._nodes.values():
+        """After `close`: its tasks have ended, and its connections are closed. A process that ends need not wait for
+        that."""
+        await ended((self._looking,))
+        await self._calls.ended()
+        for one in (*self._news.values(), *self._leaving):
+            await one.disconnected()
+        for node in [*self._nodes.values()]:  # of which listening may have made one more until then
             await node.server.disconnected()
 
     # -- StreamServer ----------------------------------------------------------------------------------------------
@@ -155,10 +161,20 @@ class RedisCluster:
         slot = next((slot for slot, news in self._news.items() if news.idle_ms() >= REDIS_NEWS_IDLE_MS), None)
         if slot is None:
             return False
-        news = self._news.pop(slot)
-        news.close()
-        self._calls.keep(news.disconnected())
+        self._calls.keep(self._left(self._news.pop(slot)))
         return True
+
+    def _left(self, one: News | RedisServer) -> Coroutine[Any, Any, None]:
+        """It is closed now, and disconnected by who awaits this; if that is cancelled, by `disconnected`."""
+        one.close()
+        self._leaving.add(one)
+
+        async def disconnected() -> None:
+            with contextlib.suppress(RedisError, OSError):
+                await one.disconnected()
+            self._leaving.discard(one)
+
+        return disconnected()
 
     def _listener(self, slot: int) -> News:
         def server() -> RedisServer:
@@ -223,9 +239,7 @@ class RedisCluster:
                 node.used = False
             else:
                 del self._nodes[address]
-                node.server.close()
-                with contextlib.suppress(RedisError, OSError):
-                    await node.server.disconnected()
+                await self._left(node.server)
 
 
 def _named(to: Address, by: Address) -> Address:

@@ -38,6 +38,14 @@ class Pool(BlockingConnectionPool):
     def maint_notifications_enabled(self) -> bool:
         return False
 
+    @override
+    async def release(self, connection: AbstractConnection) -> None:
+        try:
+            await super().release(connection)
+        except BaseException:  # cancelled before it was taken back: nobody has it
+            await connection.disconnect(nowait=True)
+            raise
+
 
 class TcpConnection(Greeting, Connection):
     """In the open."""

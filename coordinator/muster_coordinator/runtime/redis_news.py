@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from muster_coordinator.redis_streams.answers import first_entries
 from muster_coordinator.redis_streams.entry_ids import EntryId
 from muster_coordinator.runtime.limits import REDIS_BLOCK_MS, REDIS_RETRY_MS, REDIS_UNBLOCK_MS
+from muster_coordinator.runtime.redis_tasks import ended
 
 
 def raise_bug(task: asyncio.Task[None]) -> None:
@@ -80,8 +81,11 @@ class News:
                 task.cancel()
 
     async def disconnected(self) -> None:
-        """After `close`: its connection is closed, too."""
-        await self._give_up()
+        """After `close`: its tasks have ended, and its connection is closed."""
+        try:
+            await ended((self._task, self._waker))
+        finally:
+            await self._give_up()
 
     async def _listen(self) -> None:
         while True:

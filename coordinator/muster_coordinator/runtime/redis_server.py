@@ -41,6 +41,7 @@ from muster_coordinator.runtime.redis_calls import Calls
 from muster_coordinator.runtime.redis_connections import RedisSettings, pool_of
 from muster_coordinator.runtime.redis_fitness import Fitness, Judgement, is_loading, judged
 from muster_coordinator.runtime.redis_news import News, raise_bug
+from muster_coordinator.runtime.redis_tasks import ended
 
 AWAY = "Redis cannot be reached"
 UNREACHED = "Redis was not reached yet"
@@ -89,8 +90,11 @@ class RedisServer:
         self._news.close()
 
     async def disconnected(self) -> None:
-        """After `close`: its connections are closed, too. A process that ends need not wait for that."""
+        """After `close`: its tasks have ended, and its connections are closed. A process that ends need not wait for
+        that."""
         await self._news.disconnected()
+        await self._calls.ended()
+        await ended((self._judging,))
         await self._pool.disconnect()
 
     # -- StreamServer ----------------------------------------------------------------------------------------------
