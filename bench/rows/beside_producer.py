@@ -63,7 +63,7 @@ ROWS = (
         sides=(MUSTER, KAFKA),
         measure=measure,
         targets=(Target(figure="p99 beside it", at_most=1, of_side=KAFKA),),
-        runs=2,
+        runs=1,
         own=Own(topics={TOPIC: 1, "bench": 20, "stream": 6}),
     ),
 )
