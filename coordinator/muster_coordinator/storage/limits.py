@@ -15,6 +15,8 @@ WAL_STATES_PER_BATCH = 128
 one batch whether they need the oldest file, or let go of what lies in it."""
 WAL_TRAILING_FILES = 1
 """Full WAL files kept although checkpoints cover them, while there is room: a slow follower needs no install."""
+WAL_SPARE_STEP_BYTES = 512 * KIB
+"""The next file is zeroed and synced so much at a time, between two batches: a millisecond of a common disk."""
 WAL_CARRY_BYTES_MAX = MIB
 """Live entries of one group that are written again rather than checkpointed (`storage.wal_carry`)."""
 WAL_CARRY_SHARE = 16
