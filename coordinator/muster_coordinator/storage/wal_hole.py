@@ -12,7 +12,7 @@ client knows a chain value, so no client can store bytes that lead to an anchor.
 
 Every other group may have lost a promise: it is suspended (raft/suspension.py). A group whose entries may be missing
 continues from its entries, commit index and recovery point before the hole: entries in the hole may have superseded
-older ones.
+older ones. A later hole may have the batch with which it did, so of what it said before that one only the term counts.
 What it does not do: correct a flipped bit, or read single records of a damaged batch.
 """
 
@@ -122,13 +122,14 @@ def _whole(data: bytes, end: BatchEnd, at: int, seed: int) -> Parsed | None:
 class _Behind:
     """What is known of a group after a hole, until the group is proven whole."""
 
-    __slots__ = ("before", "checkpoint", "commit", "recovery_point", "seen", "silent", "term", "voted")
+    __slots__ = ("before", "checkpoint", "commit", "flushed", "recovery_point", "seen", "silent", "term", "voted")
 
     def __init__(self, log: GroupLog) -> None:
         self.before: GroupLog | None = None
         """Its entries before the hole; None: the entries in its log are proven."""
-        self.silent = self.seen = self.voted = False
-        """What was met since the last hole. silent: no entry; seen: any record; voted: a hard state."""
+        self.silent = self.seen = self.voted = self.flushed = False
+        """What was met since the last hole. silent: no entry; seen: any record; voted: a hard state; flushed: a
+        recovery point."""
         self.checkpoint, self.commit, self.recovery_point = (0, 0), 0, NO_RECOVERY_POINT
         self.term = 0
         """Largest term of an entry met since the hole, whether the entry counts or not."""
@@ -167,7 +168,7 @@ class Holes:
             if behind.before is None:
                 behind.before = log.copy()
                 behind.note(log)
-            behind.silent, behind.seen, behind.voted = True, False, False
+            behind.silent, behind.seen, behind.voted, behind.flushed = True, False, False, False
 
     def made(self, log: GroupLog) -> None:
         """A group's first record, or its first one after a DROP."""
@@ -175,11 +176,12 @@ class Holes:
             behind = self._behind[log.group] = _Behind(log)
             behind.before, behind.silent = log.copy(), True
 
-    def seen(self, group: GroupNo, *, hard_state: bool) -> None:
+    def seen(self, group: GroupNo, *, hard_state: bool, recovery_point: bool) -> None:
         behind = self._behind.get(group)
         if behind is not None:
             behind.seen = True
             behind.voted |= hard_state
+            behind.flushed |= recovery_point
 
     def dropped(self, group: GroupNo) -> None:
         self._behind.pop(group, None)
@@ -207,6 +209,7 @@ class Holes:
         if _determines(behind.before, index, term):
             log.take(behind.before)
             behind.before = None
+            _take_back(log, behind)
         elif not (silent and _determines(log, index, term)):  # Entries between two holes may continue after the second.
             log.reset(index - 1, 0)
 
@@ -270,6 +273,16 @@ def _go_back(log: GroupLog, behind: _Behind) -> None:
     log.written.recovery_point = _usable_recovery_point(log, behind)
     kept = log.written.hard_state
     log.written.hard_state = kept._replace(commit=max(min(behind.commit, log.last), index))
+
+
+def _take_back(log: GroupLog, behind: _Behind) -> None:
+    """The group has gone on from before its first hole. What it said between two holes, and not again since, may be of
+    entries that a start has let go of since: the second hole may have the batch that took it back."""
+    written = log.written
+    if not behind.voted:
+        written.hard_state = written.hard_state._replace(commit=min(written.hard_state.commit, behind.commit))
+    if not behind.flushed and written.recovery_point != behind.recovery_point:
+        written.recovery_point = _usable_recovery_point(log, behind)
 
 
 def _usable_recovery_point(log: GroupLog, behind: _Behind) -> RecoveryPoint:

@@ -312,7 +312,8 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
             log = groups[group] = GroupLog(group)
             scan.holes.made(log)
         if holed:
-            scan.holes.seen(group, hard_state=kind_of_record == HARD_STATE)
+            stated = {"hard_state": kind_of_record == HARD_STATE, "recovery_point": kind_of_record == RECOVERY_POINT}
+            scan.holes.seen(group, **stated)
         if kind_of_record == ENTRY:
             if holed:
                 scan.holes.entry(log, index, term)
