@@ -44,9 +44,16 @@ HOLE_MUTANTS = (
     one(
         "r31 what was proven before a second hole is proven behind it",
         "storage.wal_hole",
-        "            behind.silent, behind.seen, behind.voted = True, False, False\n",
-        "            behind.seen = behind.voted = False\n",
+        "            behind.silent, behind.seen, behind.voted, behind.flushed = True, False, False, False\n",
+        "            behind.seen = behind.voted = behind.flushed = False\n",
         "storage.test_wal_hole_histories.test_a_second_hole_is_a_hole",
+    ),
+    one(
+        "r31 what a start took back is believed again behind a second hole",
+        "storage.wal_hole",
+        "            _take_back(log, behind)\n",
+        "",
+        "storage.test_wal_hole_histories.test_what_a_start_took_back_behind_a_hole_stays_back_behind_the_next",
     ),
     one(
         "r31 a log is whole although it ends before what it says is committed",

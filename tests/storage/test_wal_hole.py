@@ -6,13 +6,11 @@ The oracle is `wal_history`: what was written and synced, by Raft's rules, and n
 from contextlib import suppress
 from random import Random
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import HardState
-from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.wal_format import (
     END_BYTES,
     FILE_HEADER_BYTES,
@@ -393,38 +391,6 @@ def test_a_hole_is_judged_once():
     assert not any(again.is_suspended(GroupNo(number)) for number in suspended)
     assert [one.term for one in all_entries(again, 3)] == [1, 5, 5]
     assert again.groups()[GroupNo(3)].hard_state == HardState(5, 1, 1)
-
-
-@pytest.mark.parametrize("voted", [False, True])
-def test_what_a_start_has_taken_back_stays_back_when_the_batch_that_said_so_is_damaged(voted):
-    """The first hole has entries that replaced others, so the group goes on with those: what it said later, that all
-    is committed and flushed, was said of the lost ones. The second hole has that decision."""
-    disk = SimDisk()
-    wal = open_wal(disk)
-    flushed_before, flushed = RecoveryPoint(2, 2, 0, 100), RecoveryPoint(7, 7, 0, 900)
-    commit(wal, writes(1, entries(1, 8), hard=(1, 2, 3), recovery_point=flushed_before))
-    first = wal._position
-    commit(wal, writes(1, entries(4, 8, term=2), hard=(2, -1, 3)))
-    commit(wal, writes(1, hard=(2, -1, 7), recovery_point=flushed))
-    while len(wal_files(disk)) == 1:  # The next file has the states of all, so nobody has to repeat them.
-        commit(wal, writes(2, entries(1, 2, size=500), hard=(1, 2, 0)))
-    second = wal._position
-    wal.close()
-    disk.restart()
-    flip(disk, FIRST, first + 40)
-    wal = open_wal(disk)
-    found = wal.groups()[GroupNo(1)]
-    assert (found.hard_state, found.recovery_point) == (HardState(2, -1, 3), flushed_before)
-    commit(wal, writes(1, entries(1, 8), hard=(3, -1, 3) if voted else None))  # As a tail is carried.
-    assert len(wal_files(disk)) == 2
-    wal.close()
-    disk.restart()
-    flip(disk, f"{FOLDER}/{wal_files(disk)[1]}", second + 40)
-    wal = open_wal(disk)
-    found = wal.groups()[GroupNo(1)]
-    assert [one.term for one in all_entries(wal, 1)] == [1] * 7, "not one of the entries that were committed"
-    assert (found.hard_state, found.recovery_point) == (HardState(2 + voted, -1, 3), flushed_before)
-    assert wal.is_suspended(GroupNo(1))
 
 
 def test_a_start_that_ends_while_it_goes_on_behind_a_hole_finds_it_again():

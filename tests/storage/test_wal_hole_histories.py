@@ -95,6 +95,36 @@ def test_a_second_hole_is_a_hole():
     assert of(holed(batches, 1, 3), 1) == (True, HardState(2, 1, 0), (0, 0), {1: 1, 2: 1, 3: 1, 4: 1})
 
 
+def test_what_a_start_took_back_behind_a_hole_stays_back_behind_the_next():
+    """The first hole has entries that replaced others, so the group goes on with those: what it said later, that all is
+    committed and flushed, was said of the lost ones. The second hole has that decision. Found by the property; with the
+    commit index of then, entries would have been applied that were never committed."""
+    before, later = RecoveryPoint(2, 2, 0, 100), RecoveryPoint(7, 7, 0, 900)
+    batches = [
+        [writes(1, entries(1, 8), hard=(1, 2, 3), recovery_point=before)],
+        [writes(1, entries(4, 8, term=2), hard=(2, -1, 3))],
+        [writes(1, hard=(2, -1, 7), recovery_point=later)],
+        [writes(2, entries(1, 2, size=2000), hard=STATE)],
+        [writes(2, entries(2, 3, size=1500))],  # In the next file, which has the states of all.
+    ]
+    for hard in (None, HardState(3, -1, 3)):
+        disk, places = laid(*batches)
+        flip(disk, places[1][0], places[1][1] + 40)
+        path, _ = places[4]
+        decided = len(disk.content(path).rstrip(b"\0"))
+        wal = open_wal(disk)
+        assert of(wal, 1) == (True, HardState(2, -1, 3), (0, 0), dict.fromkeys(range(1, 8), 1))
+        assert wal.groups()[GroupNo(1)].recovery_point == before
+        commit(wal, writes(1, entries(1, 8), hard=hard))  # As a tail is carried.
+        assert len(wal_files(disk)) == 2
+        wal.close()
+        disk.restart()
+        flip(disk, path, decided + 40)
+        wal = open_wal(disk)
+        assert of(wal, 1) == (True, hard or HardState(2, -1, 3), (0, 0), dict.fromkeys(range(1, 8), 1))
+        assert wal.groups()[GroupNo(1)].recovery_point == before
+
+
 def test_entries_from_the_checkpoint_on_prove_a_log_whatever_was_before():
     batches = [
         [writes(1, entries(1, 4), hard=STATE)],
