@@ -9,7 +9,7 @@ its turn, and that is all that the row would say. So the brokers' share of the p
 import time
 from typing import NamedTuple
 
-from bench.compare import KAFKA, MUSTER
+from bench.compare import KAFKA, MUSTER, Target
 from bench.errors import RunFailed
 from bench.far_behind import TOPIC, Writer
 from bench.lab import Lab, Own
@@ -24,12 +24,15 @@ WARMUP, WINDOW = "1s", "5s"
 WINDOWS = 8
 MAKES_PACE = 0.9
 """A producer that writes less than this part of its rate is no such load: the run has failed."""
+AT_REST_S = 20
+"""After the warm-up: what it left to flush and to checkpoint is done. Else it is part of "alone"."""
 FILLED_S = 10
 """How long it writes before its first window: there is something to flush by then."""
 MB = 1e6
 
 
 def measure(side: Side, lab: Lab) -> Measured:
+    time.sleep(AT_REST_S)
     alone = [_window(side, lab) for _ in range(WINDOWS)]
     writer = Writer(side.bootstrap)
     writer.rate = BYTES_PER_S
@@ -86,6 +89,7 @@ ROWS = (
         },
         sides=(MUSTER, KAFKA),
         measure=measure,
+        targets=(Target(figure="p99 beside it", at_most=5, of_figure="p99 alone"),),
         runs=1,
         own=Own(topics={TOPIC: 1, "bench": 20, "stream": 6}),
     ),
