@@ -172,8 +172,8 @@ ROWS = (
         how=f"{GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES >> 20} MiB of a topic on three replicas; one loses its "
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} and {HIGH_RATE} commits a "
         "second in turn, of 10 partitions, open loop, of which the first second is left out. Before: the same commits "
-        "with all three. With two: while it is away and nothing is copied; each commit has to be on both disks then, not on two of three. "
-        "Moved: what its installs received.",
+        "with all three. With two: while it is away and nothing is copied; each commit has to be on both disks then, "
+        "not on two of three. Moved: what its installs received.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
