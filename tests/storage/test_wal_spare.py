@@ -1,4 +1,4 @@
-"""The WAL's next file is made ahead of need, evenly: no batch waits for more of it than it has itself brought about."""
+"""The WAL's next file is made ahead of need, evenly: a batch waits for a MiB of it at most, or twice its own size."""
 
 from hypothesis import given
 from hypothesis import strategies as st

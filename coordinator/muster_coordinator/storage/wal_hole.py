@@ -30,9 +30,11 @@ from muster_coordinator.storage.wal_format import (
     CONFIG,
     END_BYTES,
     ENTRY,
+    HARD_STATE,
     KEEPS,
     RECORD,
     RECORD_HEADER_BYTES,
+    RECOVERY_POINT,
     BatchEnd,
     decode_end,
     ends_behind,
@@ -176,12 +178,12 @@ class Holes:
             behind = self._behind[log.group] = _Behind(log)
             behind.before, behind.silent = log.copy(), True
 
-    def seen(self, group: GroupNo, *, hard_state: bool, recovery_point: bool) -> None:
+    def seen(self, group: GroupNo, kind_of_record: int) -> None:
         behind = self._behind.get(group)
         if behind is not None:
             behind.seen = True
-            behind.voted |= hard_state
-            behind.flushed |= recovery_point
+            behind.voted |= kind_of_record == HARD_STATE
+            behind.flushed |= kind_of_record == RECOVERY_POINT
 
     def dropped(self, group: GroupNo) -> None:
         self._behind.pop(group, None)
@@ -280,7 +282,8 @@ def _take_back(log: GroupLog, behind: _Behind) -> None:
     entries that a start has let go of since: the second hole may have the batch that took it back."""
     written = log.written
     if not behind.voted:
-        written.hard_state = written.hard_state._replace(commit=min(written.hard_state.commit, behind.commit))
+        commit = max(min(written.hard_state.commit, behind.commit), written.checkpoint[0])
+        written.hard_state = written.hard_state._replace(commit=commit)
     if not behind.flushed and written.recovery_point != behind.recovery_point:
         written.recovery_point = _usable_recovery_point(log, behind)
 

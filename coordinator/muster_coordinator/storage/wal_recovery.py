@@ -312,8 +312,7 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
             log = groups[group] = GroupLog(group)
             scan.holes.made(log)
         if holed:
-            stated = {"hard_state": kind_of_record == HARD_STATE, "recovery_point": kind_of_record == RECOVERY_POINT}
-            scan.holes.seen(group, **stated)
+            scan.holes.seen(group, kind_of_record)
         if kind_of_record == ENTRY:
             if holed:
                 scan.holes.entry(log, index, term)
