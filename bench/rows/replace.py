@@ -58,12 +58,13 @@ def measure(side: Side, lab: Lab) -> Measured:
     throttle(side)
     lab.say(f"  {GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES / MB:.0f} MB of topics are there")
     time.sleep(AT_REST_S)
-    before = _Windows(side, lab, WINDOWS_BEFORE)
+    before, away, during = (_Windows(side, lab) for _ in range(3))
+    before.measure(WINDOWS_BEFORE)
     lost = (controller(cluster) + 1) % side.nodes
     folder = folder_of(cluster, lost)
     side.kill(lost)
     time.sleep(TAKEN_OVER_S)
-    away = _Windows(side, lab, WINDOWS_BEFORE)
+    away.measure(WINDOWS_BEFORE)
     shutil.rmtree(cluster.folder / f"replica-{lost}" / "data")
     side.revive(lost, wait=False)
     wait_until("its folder is declared gone", lambda: _declare(cluster, lost, folder), DECLARED_S, 0.5)
@@ -71,9 +72,8 @@ def measure(side: Side, lab: Lab) -> Measured:
     ended: list[float] = []
     watch = threading.Thread(target=_watch, args=(cluster, lost, ended), daemon=True)
     watch.start()
-    during = _Windows(side, lab)
     while watch.is_alive():
-        during.one_each()
+        during.measure()
     if not ended:
         raise RunFailed(f"the replica was not replaced within {REPLACED_S} s")
     seconds = ended[0] - began_s
@@ -94,17 +94,16 @@ def measure(side: Side, lab: Lab) -> Measured:
 class _Windows:
     """Latencies of seconds of commits, of both rates in turn."""
 
-    def __init__(self, side: Side, lab: Lab, count: int = 0) -> None:
+    def __init__(self, side: Side, lab: Lab) -> None:
         self._side = side
         self._lab = lab
         self._found: dict[int, list[Buckets]] = {RATE: [], HIGH_RATE: []}
-        for _ in range(count):
-            self.one_each()
 
-    def one_each(self) -> None:
-        for rate, found in self._found.items():
-            result = run_once(self._side, self._lab, "commit", rate=rate, warmup=WARMUP, window=WINDOW)
-            found.append(result["latency_us"]["buckets"])
+    def measure(self, times: int = 1) -> None:
+        for _ in range(times):
+            for rate, found in self._found.items():
+                result = run_once(self._side, self._lab, "commit", rate=rate, warmup=WARMUP, window=WINDOW)
+                found.append(result["latency_us"]["buckets"])
 
     def p99_ms(self, rate: int) -> float:
         found = percentile_us(merge(self._found[rate]), 0.99)
@@ -173,7 +172,7 @@ ROWS = (
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} and {HIGH_RATE} commits a "
         "second in turn, of 10 partitions, open loop, of which the first second is left out. Before: the same commits "
         "with all three. With two: while it is away and nothing is copied; each commit has to be on both disks then, "
-        "not on two of three. Moved: what its installs received.",
+        f"not on two of three. Moved: what its installs received. Figures that name no rate are of {RATE}.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
