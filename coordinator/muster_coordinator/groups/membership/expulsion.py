@@ -4,6 +4,8 @@ A session timer that fires a second or more after it was due shows a paused proc
 heartbeats could not be received. So its member gets a new session instead of being expelled (invariant G14).
 """
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EXPELLED
 from muster_coordinator.groups import limits
@@ -31,13 +33,6 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
         return
     core.stats.sessions_expired += len(gone)
     retry_at_ms = now.monotonic_ms + limits.APPEND_RETRY_MS
-
-    def failed(_: Now, __: Code) -> None:
-        for member in gone:
-            timer = live.sessions.get(member)
-            if timer is not None and timer.at_ms is None:  # Else a request of the member has restarted its session.
-                core.deadlines.arm(timer, retry_at_ms)
-
     removal.remove_members(
         core,
         now,
@@ -47,8 +42,15 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
         reason="session expired",
         completes_initial=True,
         done=_nothing,
-        failed=failed,
+        failed=partial(_not_expelled, core, live, gone, retry_at_ms),
     )
+
+
+def _not_expelled(core: Core, live: LiveGroup, gone: dict[str, Code], retry_at_ms: int, _: Now, __: Code) -> None:
+    for member in gone:
+        timer = live.sessions.get(member)
+        if timer is not None and timer.at_ms is None:  # Else a request of the member has restarted its session.
+            core.deadlines.arm(timer, retry_at_ms)
 
 
 def expire_pending_member(core: Core, now: Now, live: LiveGroup, timer: Timer) -> None:

@@ -5,6 +5,8 @@ A JoinGroup that ends a generation first stores a rebalance and is then parked, 
 JoinGroup that creates a group first stores the group (Kafka's empty GroupMetadata) and is then handled again.
 """
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EXPELLED
 from muster_coordinator.groups.core import Core
@@ -54,21 +56,23 @@ def _refuse(core: Core, ticket: int, code: Code, member: str) -> None:
     core.answer(ticket, JoinGroupAnswer(error=code, member=member))
 
 
+def _dropped(core: Core, ticket: int, member: str, _: Now, code: Code) -> None:
+    _refuse(core, ticket, code, member)
+
+
 def _join_unknown_group(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
     if request.member:
         return _refuse(core, ticket, Code.UNKNOWN_MEMBER_ID, request.member)
     if not request.protocol_type or not request.protocols:
         return _refuse(core, ticket, Code.INCONSISTENT_GROUP_PROTOCOL, "")
     created = ClassicGroup(state=State.EMPTY, generation=0, state_timestamp_ms=now.wall_ms)
-
-    def applied(then: Now) -> None:
-        join(core, then, ticket, request)
-
-    def failed(_: Now, code: Code) -> None:
-        _refuse(core, ticket, code, "")
-
-    inflight = InFlightAppend(request.group, True, ((ticket, request),), applied, failed)
+    applied, dropped = partial(_created, core, ticket, request), partial(_dropped, core, ticket, "")
+    inflight = InFlightAppend(request.group, True, ((ticket, request),), applied, dropped)
     return core.append(now, inflight, (metadata_record(request.group, created),))
+
+
+def _created(core: Core, ticket: int, request: JoinGroup, then: Now) -> None:
+    join(core, then, ticket, request)
 
 
 def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:
@@ -86,16 +90,9 @@ def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:
 
 def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
     """The group is full: answer 81, and remove the client from the group if it is a member."""
-
-    def done(_: Now) -> None:
-        _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
-
-    def failed(_: Now, code: Code) -> None:
-        _refuse(core, ticket, code, request.member)
-
     sessions.drop_pending_member(core, live, request.member)
     if request.member not in live.roster.members:
-        done(now)
+        _kicked(core, ticket, now)
         return removal.after_removal(core, now, live, completes_initial=False)
     return removal.remove_members(
         core,
@@ -106,9 +103,13 @@ def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup
         reason="group.max.size is exceeded",
         completes_initial=False,
         asked=((ticket, request),),
-        done=done,
-        failed=failed,
+        done=partial(_kicked, core, ticket),
+        failed=partial(_dropped, core, ticket, request.member),
     )
+
+
+def _kicked(core: Core, ticket: int, _: Now) -> None:
+    _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
 
 
 def _join_without_id(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
@@ -136,23 +137,26 @@ def _add(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
     newcomer = member_of(request, member)
     if live.roster.stored_bytes + newcomer.stored_bytes() > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
-
-    def add(then: Now, phase: JoinPhase | None) -> None:
-        sessions.drop_pending_member(core, live, member)
-        starts = phase is None
-        if phase is None:
-            phase = live.phase = JoinPhase(started_ms=then.monotonic_ms, leader=None, initial=True)
-        phase.member_added = not starts
-        rebalance.park(core, then, live, phase, ticket, request, newcomer)
-        sessions.await_answer(core, then, live, member)
-        if starts:
-            rebalance.start_initial(core, then, live, phase)
-        else:
-            rebalance.maybe_complete(core, then, live)
-
     if live.phase is not None or live.group.state is State.EMPTY:
-        return add(now, live.phase)
-    return _interrupt(core, now, live, ticket, request, f"{member} joins", add)
+        return _added(core, live, ticket, request, newcomer, now, live.phase)
+    added = partial(_added, core, live, ticket, request, newcomer)
+    return _interrupt(core, now, live, ticket, request, f"{member} joins", added)
+
+
+def _added(
+    core: Core, live: LiveGroup, ticket: int, request: JoinGroup, newcomer: Member, then: Now, phase: JoinPhase | None
+) -> None:
+    sessions.drop_pending_member(core, live, newcomer.id)
+    starts = phase is None
+    if phase is None:
+        phase = live.phase = JoinPhase(started_ms=then.monotonic_ms, leader=None, initial=True)
+    phase.member_added = not starts
+    rebalance.park(core, then, live, phase, ticket, request, newcomer)
+    sessions.await_answer(core, then, live, newcomer.id)
+    if starts:
+        rebalance.start_initial(core, then, live, phase)
+    else:
+        rebalance.maybe_complete(core, then, live)
 
 
 def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
@@ -175,24 +179,23 @@ def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
     grows_by = 0 if same else update.stored_bytes() - member.stored_bytes()
     if grows_by > 0 and roster.stored_bytes + grows_by > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, request.member)
-
-    def rejoin(then: Now, phase: JoinPhase) -> None:
-        rebalance.park(core, then, live, phase, ticket, request, update)
-        rebalance.maybe_complete(core, then, live)
-
     if live.phase is not None:
-        return rejoin(now, live.phase)
-    return _interrupt(core, now, live, ticket, request, f"{request.member} rejoins", rejoin)
+        return _rejoined(core, live, ticket, request, update, now, live.phase)
+    rejoined = partial(_rejoined, core, live, ticket, request, update)
+    return _interrupt(core, now, live, ticket, request, f"{request.member} rejoins", rejoined)
+
+
+def _rejoined(
+    core: Core, live: LiveGroup, ticket: int, request: JoinGroup, update: Member, then: Now, phase: JoinPhase
+) -> None:
+    rebalance.park(core, then, live, phase, ticket, request, update)
+    rebalance.maybe_complete(core, then, live)
 
 
 def _interrupt(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, reason: str, then_park: rebalance.Began
 ) -> None:
     """End the generation: the rebalance must be applied before `then_park` runs."""
-
-    def failed(_: Now, code: Code) -> None:
-        _refuse(core, ticket, code, request.member)
-
     members: list[Member] = list(live.group.members.values())
     rebalance.store_rebalance(
         core,
@@ -203,5 +206,5 @@ def _interrupt(
         reason=reason,
         asked=((ticket, request),),
         done=then_park,
-        failed=failed,
+        failed=partial(_dropped, core, ticket, request.member),
     )

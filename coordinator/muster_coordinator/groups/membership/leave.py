@@ -4,6 +4,8 @@ An entry without a member id but with an instance id removes the member that hol
 that. A pending member id is dropped at once: its client was promised nothing, and it is in no generation.
 """
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.events import LEFT
 from muster_coordinator.groups.core import Core
@@ -23,15 +25,8 @@ def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
         return core.answer(ticket, _answer(request, [Code.UNKNOWN_MEMBER_ID] * len(request.leavers)))
     gone: dict[str, Code] = {}
     codes = [_leave_one(core, live, leaver, gone) for leaver in request.leavers]
-
-    def done(_: Now) -> None:
-        core.answer(ticket, _answer(request, codes))
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, LeaveGroupAnswer(code, ()))
-
     if not gone:
-        done(now)
+        _left(core, ticket, request, codes, now)
         return removal.after_removal(core, now, live, completes_initial=False)
     return removal.remove_members(
         core,
@@ -42,9 +37,17 @@ def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
         reason=next((leaver.reason for leaver in request.leavers if leaver.reason), "left"),
         completes_initial=False,
         asked=((ticket, request),),
-        done=done,
-        failed=failed,
+        done=partial(_left, core, ticket, request, codes),
+        failed=partial(_not_left, core, ticket),
     )
+
+
+def _left(core: Core, ticket: int, request: LeaveGroup, codes: list[Code], _: Now) -> None:
+    core.answer(ticket, _answer(request, codes))
+
+
+def _not_left(core: Core, ticket: int, _: Now, code: Code) -> None:
+    core.answer(ticket, LeaveGroupAnswer(code, ()))
 
 
 def _leave_one(core: Core, live: LiveGroup, leaver: Leaver, gone: dict[str, Code]) -> Code:

@@ -8,6 +8,7 @@ the log before in any answer, so no generation number ever stands for two member
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EMPTIED, EXPELLED, PREPARING, STABILIZED, EventKind
@@ -76,18 +77,22 @@ def store_rebalance(
         state_timestamp_ms=now.wall_ms,
         members=members,
     )
-
-    def applied(then: Now) -> None:
-        if live.phase is None:
-            live.rebalance_reason = reason[:REASON_CHARS_MAX]
-            core.tell(PREPARING, live.id, stored.generation, members=len(members), reason=reason)
-        turn_away(core, live, gone)
-        done(then, interrupt(core, then, live, stored))
-        maybe_complete(core, then, live)
-        core.retire(live)
-
     record = rebalance_record(live.id, stored, reason)
+    applied = partial(_rebalances, core, live, stored, gone, reason, done)
     core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (record,))
+
+
+def _rebalances(
+    core: Core, live: LiveGroup, stored: ClassicGroup, gone: dict[str, Code], reason: str, done: Began, then: Now
+) -> None:
+    """The rebalance is applied."""
+    if live.phase is None:
+        live.rebalance_reason = reason[:REASON_CHARS_MAX]
+        core.tell(PREPARING, live.id, stored.generation, members=len(stored.members), reason=reason)
+    turn_away(core, live, gone)
+    done(then, interrupt(core, then, live, stored))
+    maybe_complete(core, then, live)
+    core.retire(live)
 
 
 def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> JoinPhase:
@@ -181,22 +186,26 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
     kept = {m.id for m in staying}
     absent = [m for m in live.group.members.values() if m.id not in kept]
     gone = {m.id: Code.UNKNOWN_MEMBER_ID for m in absent}
-
-    def rearm(then: Now) -> None:
-        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
-        wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
-        core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
-
-    def began(then: Now, _: JoinPhase) -> None:
-        rearm(then)
-
-    def failed(then: Now, _: Code) -> None:
-        core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
-
     if gone:
+        began, failed = partial(_began_to_wait, core, live, absent), partial(_end_later, core, live)
         store_rebalance(core, now, live, remaining=staying, gone=gone, reason=_NOT_JOINED, done=began, failed=failed)
     else:
-        rearm(now)
+        _rearm(core, live, absent, now)
+
+
+def _began_to_wait(core: Core, live: LiveGroup, absent: list[Member], then: Now, _: JoinPhase) -> None:
+    _rearm(core, live, absent, then)
+
+
+def _rearm(core: Core, live: LiveGroup, absent: list[Member], then: Now) -> None:
+    tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
+    wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
+    core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
+
+
+def _end_later(core: Core, live: LiveGroup, then: Now, _: Code) -> None:
+    """The record that ends the phase, or lets it go on, was not appended."""
+    core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
 
 def _with_last_assignments(core: Core, live: LiveGroup, members: list[Member]) -> list[Member]:
@@ -214,16 +223,13 @@ def _next_generation(group: ClassicGroup) -> int:
 
 
 def _store_empty(core: Core, now: Now, live: LiveGroup) -> None:
-    def failed(then: Now, _: Code) -> None:
-        core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
-
-    absent = list(live.roster.members.values())
-
-    def done(_: Now) -> None:
-        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
-
+    done = partial(_tell_not_joined, core, live, list(live.roster.members.values()))
     gone = dict.fromkeys(live.roster.members, Code.UNKNOWN_MEMBER_ID)
-    store_empty(core, now, live, gone=gone, reason=_NOT_JOINED, done=done, failed=failed)
+    store_empty(core, now, live, gone=gone, reason=_NOT_JOINED, done=done, failed=partial(_end_later, core, live))
+
+
+def _tell_not_joined(core: Core, live: LiveGroup, absent: list[Member], _: Now) -> None:
+    tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
 
 
 def store_empty(
@@ -244,24 +250,27 @@ def store_empty(
         protocol_type=live.group.protocol_type or live.roster.protocol_type,
         state_timestamp_ms=now.wall_ms,
     )
-
-    def applied(then: Now) -> None:
-        turn_away(core, live, gone)
-        for ticket, _ in live.syncs.values():
-            core.answer(ticket, SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
-        live.syncs.clear()
-        live.phase = None
-        live.pending_rebalance = None
-        live.sync_waits.clear()
-        for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
-            core.deadlines.cancel(timer)
-        live.adopt(stored)
-        sessions.restart_all(core, then, live)
-        done(then)
-        core.tell(EMPTIED, live.id, stored.generation, reason=reason)
-        core.retire(live)
-
+    applied = partial(_emptied, core, live, stored, gone, reason, done)
     core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (metadata_record(live.id, stored),))
+
+
+def _emptied(
+    core: Core, live: LiveGroup, stored: ClassicGroup, gone: dict[str, Code], reason: str, done: Then, then: Now
+) -> None:
+    turn_away(core, live, gone)
+    for ticket, _ in live.syncs.values():
+        core.answer(ticket, SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
+    live.syncs.clear()
+    live.phase = None
+    live.pending_rebalance = None
+    live.sync_waits.clear()
+    for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
+        core.deadlines.cancel(timer)
+    live.adopt(stored)
+    sessions.restart_all(core, then, live)
+    done(then)
+    core.tell(EMPTIED, live.id, stored.generation, reason=reason)
+    core.retire(live)
 
 
 def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, staying: list[Member]) -> None:
@@ -277,19 +286,16 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
         state_timestamp_ms=now.wall_ms,
         members=_with_last_assignments(core, live, staying),
     )
-
-    def applied(then: Now) -> None:
-        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
-        _answer_joins(core, then, live, phase, stored)
-
-    def failed(then: Now, code: Code) -> None:
-        _candidate_lost(core, then, live, phase, code)
-
-    core.append(now, InFlightAppend(live.id, True, (), applied, failed), (candidate_record(live.id, stored),))
+    applied = partial(_answer_joins, core, live, phase, absent, stored)
+    lost = partial(_candidate_lost, core, live, phase)
+    core.append(now, InFlightAppend(live.id, True, (), applied, lost), (candidate_record(live.id, stored),))
 
 
-def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, stored: ClassicGroup) -> None:
+def _answer_joins(
+    core: Core, live: LiveGroup, phase: JoinPhase, absent: list[Member], stored: ClassicGroup, now: Now
+) -> None:
     """The candidate generation is applied, so the JoinGroups of its members may be answered."""
+    tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
     live.phase = None
     live.adopt(stored)
     count, leader, protocol = len(stored.members), stored.leader, stored.protocol
@@ -322,7 +328,7 @@ def current_generation(group: ClassicGroup, member: str) -> JoinGroupAnswer:
     )
 
 
-def _candidate_lost(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, code: Code) -> None:
+def _candidate_lost(core: Core, live: LiveGroup, phase: JoinPhase, now: Now, code: Code) -> None:
     """The candidate was not appended, so its generation was never given out. All parked members are told to retry."""
     for parked in phase.parked.values():
         core.answer(parked.ticket, JoinGroupAnswer(error=code, member=parked.request.member))

@@ -5,6 +5,7 @@ member back. Members that are only parked in a join phase were never stored and 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EventKind
@@ -12,6 +13,7 @@ from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.membership import rebalance
+from muster_coordinator.groups.state.member import Member
 
 
 def remove_members(
@@ -43,24 +45,38 @@ def remove_members(
         live.roster.remove(member)
     if live.phase is not None and live.phase.leader in unstored:
         live.phase.leader = next(iter(live.roster.members), None)
-
-    def removed(then: Now) -> None:
-        rebalance.tell_members(core, live, kind, told, reason)
-        done(then)
-
-    def began(then: Now, _: JoinPhase) -> None:
-        removed(then)
-
     if not stored:
         done(now)
         after_removal(core, now, live, completes_initial=completes_initial)
     elif len(stored) == len(live.roster.members):
+        removed = partial(_removed, core, live, kind, told, reason, done)
         rebalance.store_empty(core, now, live, gone=stored, reason=reason, asked=asked, done=removed, failed=failed)
     else:
         remaining = [m for m in live.group.members.values() if m.id not in stored]
+        began = partial(_began, core, live, kind, told, reason, done)
         rebalance.store_rebalance(
             core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=began, failed=failed
         )
+
+
+def _removed(
+    core: Core, live: LiveGroup, kind: EventKind, told: list[Member], reason: str, done: rebalance.Then, then: Now
+) -> None:
+    rebalance.tell_members(core, live, kind, told, reason)
+    done(then)
+
+
+def _began(
+    core: Core,
+    live: LiveGroup,
+    kind: EventKind,
+    told: list[Member],
+    reason: str,
+    done: rebalance.Then,
+    then: Now,
+    _: JoinPhase,
+) -> None:
+    _removed(core, live, kind, told, reason, done, then)
 
 
 def after_removal(core: Core, now: Now, live: LiveGroup, *, completes_initial: bool) -> None:

@@ -8,6 +8,7 @@ the full lists.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from muster_coordinator.errors import Code
 from muster_coordinator.events import REPLACED
@@ -88,18 +89,32 @@ def _replace_in_stable(
             records = both
         else:
             stored = _as_replayed(stored, new)
+    applied = partial(_replaced, core, live, ticket, request, old, new, stored, group.leader)
+    dropped = partial(_dropped, core, ticket)
+    return core.append(now, InFlightAppend(live.id, True, ((ticket, request),), applied, dropped), records)
 
-    def applied(then: Now) -> None:
-        rebalance.turn_away(core, live, {old.id: Code.FENCED_INSTANCE_ID})
-        live.adopt(stored)
-        sessions.restart(core, then, live, new.id)
-        _tell(core, live, old, new)
-        core.answer(ticket, _stable_answer(stored, request, new, group.leader))
 
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, JoinGroupAnswer(error=code, member=""))
+def _replaced(
+    core: Core,
+    live: LiveGroup,
+    ticket: int,
+    request: JoinGroup,
+    old: Member,
+    new: Member,
+    stored: ClassicGroup,
+    leader_before: str | None,
+    then: Now,
+) -> None:
+    """The group with the new member id is applied."""
+    rebalance.turn_away(core, live, {old.id: Code.FENCED_INSTANCE_ID})
+    live.adopt(stored)
+    sessions.restart(core, then, live, new.id)
+    _tell(core, live, old, new)
+    core.answer(ticket, _stable_answer(stored, request, new, leader_before))
 
-    return core.append(now, InFlightAppend(live.id, True, ((ticket, request),), applied, failed), records)
+
+def _dropped(core: Core, ticket: int, _: Now, code: Code) -> None:
+    core.answer(ticket, JoinGroupAnswer(error=code, member=""))
 
 
 def _bytes(records: tuple[Record, ...]) -> int:
@@ -149,16 +164,6 @@ def _replace_stored(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, old: Member, new: Member
 ) -> None:
     """The old id is stored: store a rebalance in which the new id replaces it, then park the new member's join."""
-
-    def park(then: Now, phase: JoinPhase) -> None:
-        _tell(core, live, old, new)
-        rebalance.park(core, then, live, phase, ticket, request, new)
-        sessions.restart(core, then, live, new.id)
-        rebalance.maybe_complete(core, then, live)
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, JoinGroupAnswer(error=code, member=""))
-
     rebalance.store_rebalance(
         core,
         now,
@@ -168,9 +173,25 @@ def _replace_stored(
         heir=new.id,
         reason=f"{new.id} replaces {old.id}",
         asked=((ticket, request),),
-        done=park,
-        failed=failed,
+        done=partial(_park, core, live, ticket, request, old, new),
+        failed=partial(_dropped, core, ticket),
     )
+
+
+def _park(
+    core: Core,
+    live: LiveGroup,
+    ticket: int,
+    request: JoinGroup,
+    old: Member,
+    new: Member,
+    then: Now,
+    phase: JoinPhase,
+) -> None:
+    _tell(core, live, old, new)
+    rebalance.park(core, then, live, phase, ticket, request, new)
+    sessions.restart(core, then, live, new.id)
+    rebalance.maybe_complete(core, then, live)
 
 
 def _replace_parked(

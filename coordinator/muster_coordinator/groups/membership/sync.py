@@ -5,6 +5,7 @@ bytes. Ids in the plan that are not members of the generation are ignored; membe
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from muster_coordinator.errors import Code
 from muster_coordinator.events import ASSIGNED, EXPELLED
@@ -87,17 +88,15 @@ def _store_plan(core: Core, now: Now, live: LiveGroup, assignments: Sequence[tup
     key, value = metadata_record(live.id, stored)
     if len(key or b"") + len(value or b"") > core.config.group_stored_bytes_max:
         return _plan_lost(core, now, live, Code.UNKNOWN_SERVER_ERROR, now.monotonic_ms)
-
-    def applied(then: Now) -> None:
-        _stabilise(core, then, live, stored)
-
-    def failed(then: Now, code: Code) -> None:
-        _plan_lost(core, then, live, code, then.monotonic_ms + limits.APPEND_RETRY_MS)
-
-    return core.append(now, InFlightAppend(live.id, True, (), applied, failed), ((key, value),))
+    applied, dropped = partial(_stabilise, core, live, stored), partial(_plan_dropped, core, live)
+    return core.append(now, InFlightAppend(live.id, True, (), applied, dropped), ((key, value),))
 
 
-def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
+def _plan_dropped(core: Core, live: LiveGroup, then: Now, code: Code) -> None:
+    _plan_lost(core, then, live, code, then.monotonic_ms + limits.APPEND_RETRY_MS)
+
+
+def _stabilise(core: Core, live: LiveGroup, stored: ClassicGroup, now: Now) -> None:
     """The plan is applied: answer all parked SyncGroups with it."""
     live.adopt(stored)
     live.pending_rebalance = None
@@ -132,10 +131,6 @@ def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
     """Remove all members that have not sent SyncGroup in this generation (protocol notes 3.7)."""
     if live.state not in (State.COMPLETING, State.STABLE) or not live.sync_waits:
         return
-
-    def failed(then: Now, _: Code) -> None:
-        core.deadlines.arm(live.sync_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
-
     gone = {m: Code.UNKNOWN_MEMBER_ID for m in live.group.members if m in live.sync_waits}
     removal.remove_members(
         core,
@@ -146,8 +141,12 @@ def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
         reason="no SyncGroup in time",
         completes_initial=False,
         done=_nothing,
-        failed=failed,
+        failed=partial(_not_expelled, core, live),
     )
+
+
+def _not_expelled(core: Core, live: LiveGroup, then: Now, _: Code) -> None:
+    core.deadlines.arm(live.sync_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
 
 def _nothing(_: Now) -> None:

@@ -6,6 +6,9 @@ leader answered continue where they were (decision 6). A group larger than `grou
 that rejoin last get 81 (protocol notes 3.12).
 """
 
+from functools import partial
+
+from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
@@ -61,9 +64,6 @@ def start_pending_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
         live.pending_rebalance = None
         return
 
-    def failed(then: Now, _: object) -> None:
-        set_pending_rebalance(core, live, reason, then.monotonic_ms + limits.APPEND_RETRY_MS)
-
     rebalance.store_rebalance(
         core,
         now,
@@ -72,8 +72,12 @@ def start_pending_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
         gone={},
         reason=reason,
         done=_nothing,
-        failed=failed,
+        failed=partial(_still_pending, core, live, reason),
     )
+
+
+def _still_pending(core: Core, live: LiveGroup, reason: str, then: Now, _: Code) -> None:
+    set_pending_rebalance(core, live, reason, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
 
 def _nothing(_: Now, __: JoinPhase) -> None:

@@ -5,6 +5,8 @@ the log (decision 8). Commits of one group do not wait for each other, and group
 accepted partitions are in one batch: after a crash either all of them are stored or none (invariant O9).
 """
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
@@ -43,16 +45,23 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
         sessions.restart(core, now, live, request.member)
     if not records:
         return core.answer(ticket, answer)
-
-    def applied(_: Now) -> None:
-        core.stats.offsets_committed += len(records)
-        core.answer(ticket, answer)
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, refusal(request, code))
-
-    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    applied, dropped = (
+        partial(committed, core, ticket, len(records), answer),
+        partial(not_committed, core, ticket, request),
+    )
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, dropped)
     return core.append(now, inflight, tuple(records))
+
+
+def committed(core: Core, ticket: int, count: int, answer: OffsetCommitAnswer, _: Now) -> None:
+    """The commit of `count` partitions is applied."""
+    core.stats.offsets_committed += count
+    core.answer(ticket, answer)
+
+
+def not_committed(core: Core, ticket: int, request: OffsetCommit | TxnOffsetCommit, _: Now, code: Code) -> None:
+    """The commit was not appended."""
+    core.answer(ticket, refusal(request, code))
 
 
 def commit_records(

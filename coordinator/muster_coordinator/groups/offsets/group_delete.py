@@ -1,5 +1,7 @@
 """DeleteGroups (protocol notes 3.13, 4.5): tombstones for all offsets, then for the group; in one batch if they fit."""
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
@@ -25,19 +27,23 @@ def delete_group(core: Core, now: Now, ticket: int, request: DeleteGroup) -> Non
     records = [offset_tombstone(group, *key) for key in partitions[: limits.GROUP_DELETE_BATCH]]
     if last:
         records += group_tombstones(core, group)
-
-    def applied(then: Now) -> None:
-        core.stats.offsets_deleted += min(len(partitions), limits.GROUP_DELETE_BATCH)
-        if not last:
-            return delete_group(core, then, ticket, request)
-        ended = core.lives.get(group)
-        if ended is not None:
-            core.forget(ended)
-        return core.answer(ticket, DeleteGroupAnswer(Code.NONE))
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, DeleteGroupAnswer(code))
-
+    count = min(len(partitions), limits.GROUP_DELETE_BATCH)
     if not records:  # The group has only pending member ids, and nothing is stored of it.
-        return applied(now)
-    return core.append(now, InFlightAppend(group, True, ((ticket, request),), applied, failed), tuple(records))
+        return _deleted(core, ticket, request, count, last, now)
+    applied, dropped = partial(_deleted, core, ticket, request, count, last), partial(_dropped, core, ticket)
+    return core.append(now, InFlightAppend(group, True, ((ticket, request),), applied, dropped), tuple(records))
+
+
+def _deleted(core: Core, ticket: int, request: DeleteGroup, count: int, last: bool, then: Now) -> None:
+    """The tombstones of one batch are applied."""
+    core.stats.offsets_deleted += count
+    if not last:
+        return delete_group(core, then, ticket, request)
+    ended = core.lives.get(request.group)
+    if ended is not None:
+        core.forget(ended)
+    return core.answer(ticket, DeleteGroupAnswer(Code.NONE))
+
+
+def _dropped(core: Core, ticket: int, _: Now, code: Code) -> None:
+    core.answer(ticket, DeleteGroupAnswer(code))

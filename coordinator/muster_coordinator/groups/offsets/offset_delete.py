@@ -1,5 +1,7 @@
 """OffsetDelete (KIP-496; protocol notes 4.5): single offsets of a group, unless a member subscribes to the topic."""
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
@@ -34,15 +36,17 @@ def delete_offsets(core: Core, now: Now, ticket: int, request: OffsetDelete) -> 
     answer = OffsetDeleteAnswer(Code.NONE, tuple(answers))
     if not records:
         return core.answer(ticket, answer)
+    applied, dropped = partial(_deleted, core, ticket, len(records), answer), partial(_dropped, core, ticket)
+    return core.append(now, InFlightAppend(request.group, True, ((ticket, request),), applied, dropped), tuple(records))
 
-    def applied(_: Now) -> None:
-        core.stats.offsets_deleted += len(records)
-        core.answer(ticket, answer)
 
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, OffsetDeleteAnswer(code, ()))
+def _deleted(core: Core, ticket: int, count: int, answer: OffsetDeleteAnswer, _: Now) -> None:
+    core.stats.offsets_deleted += count
+    core.answer(ticket, answer)
 
-    return core.append(now, InFlightAppend(request.group, True, ((ticket, request),), applied, failed), tuple(records))
+
+def _dropped(core: Core, ticket: int, _: Now, code: Code) -> None:
+    core.answer(ticket, OffsetDeleteAnswer(code, ()))
 
 
 def _judge(core: Core, live: LiveGroup | None, request: OffsetDelete) -> Code:

@@ -74,21 +74,21 @@ class Sweep:
         records, again = self._rule.tombstones(core, now, group)
         if not records:
             return self._landed(core)
+        written, dropped = partial(self._written, core, group, len(records), again), partial(self._dropped, core, group)
+        return core.append(now, InFlightAppend(group, True, (), written, dropped), tuple(records))
 
-        def applied(_: Now) -> None:
-            self._rule.written(core, len(records))
-            if again:
-                self._groups.append(group)
-            self._landed(core)
-
-        def failed(then: Now, __: Code) -> None:
-            # Too many entries were in flight. (After a lost leadership the whole sweep is dropped, and the next leader
-            # starts its own.)
+    def _written(self, core: Core, group: str, count: int, again: bool, _: Now) -> None:
+        self._rule.written(core, count)
+        if again:
             self._groups.append(group)
-            self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
-            self._landed(core)
+        self._landed(core)
 
-        return core.append(now, InFlightAppend(group, True, (), applied, failed), tuple(records))
+    def _dropped(self, core: Core, group: str, then: Now, _: Code) -> None:
+        """Too many entries were in flight. (After a lost leadership the whole sweep is dropped, and the next leader
+        starts its own.)"""
+        self._groups.append(group)
+        self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
+        self._landed(core)
 
     def _landed(self, core: Core) -> None:
         self._in_flight -= 1

@@ -11,6 +11,8 @@ versions write it again, as Kafka does, and so does any while the first one is s
 lost with its leader; it ends nothing then.
 """
 
+from functools import partial
+
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
@@ -20,7 +22,7 @@ from muster_coordinator.groups.live.live_group import LiveGroup
 from muster_coordinator.groups.live.producers import Standing, Write
 from muster_coordinator.groups.membership import waking
 from muster_coordinator.groups.names import storable
-from muster_coordinator.groups.offsets.commit import commit_records
+from muster_coordinator.groups.offsets.commit import commit_records, committed, not_committed
 from muster_coordinator.groups.requests import (
     TxnOffsetCommit,
     WriteMarker,
@@ -53,18 +55,14 @@ def txn_commit(core: Core, now: Now, ticket: int, request: TxnOffsetCommit) -> N
     refused = _judge_producer(core, standing, request)
     if refused is not Code.NONE:
         return core.answer(ticket, refusal(request, refused))
-
-    def applied(_: Now) -> None:
-        core.stats.offsets_committed += len(records)
-        core.answer(ticket, answer)
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, refusal(request, code))
-
     core.producers.end_verification(request.producer_id, request.verification)
     coordinator = NO_COORDINATOR_EPOCH if standing is None else standing.coordinator_epoch
     after = Standing(request.producer_epoch, coordinator, True)
-    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    applied, dropped = (
+        partial(committed, core, ticket, len(records), answer),
+        partial(not_committed, core, ticket, request),
+    )
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, dropped)
     write = Write(request.producer_id, request.producer_epoch, after)
     return core.append(now, inflight, tuple(records), write)
 
@@ -82,18 +80,20 @@ def end_transaction(core: Core, now: Now, ticket: int, request: WriteMarker) -> 
             return core.answer(ticket, WriteMarkerAnswer(Code.INVALID_PRODUCER_EPOCH))
         if marker.end.coordinator_epoch < standing.coordinator_epoch:
             return core.answer(ticket, WriteMarkerAnswer(Code.TRANSACTION_COORDINATOR_FENCED))
-
-    def applied(_: Now) -> None:
-        core.answer(ticket, WriteMarkerAnswer(Code.NONE))
-
-    def failed(_: Now, code: Code) -> None:
-        core.answer(ticket, WriteMarkerAnswer(code))
-
     record = next(iter_records(marker_batch(marker, now.wall_ms)))
     after = Standing(marker.producer_epoch, marker.end.coordinator_epoch, False)
-    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    ended, dropped = partial(_ended, core, ticket), partial(_not_ended, core, ticket)
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), ended, dropped)
     write = Write(marker.producer_id, marker.producer_epoch, after, control=True)
     return core.append(now, inflight, ((record.key, record.value),), write)
+
+
+def _ended(core: Core, ticket: int, _: Now) -> None:
+    core.answer(ticket, WriteMarkerAnswer(Code.NONE))
+
+
+def _not_ended(core: Core, ticket: int, _: Now, code: Code) -> None:
+    core.answer(ticket, WriteMarkerAnswer(code))
 
 
 def needs_verification(core: Core, producer_id: int, producer_epoch: int) -> bool:
