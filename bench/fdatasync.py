@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BLOCK_BYTES = 4_096
@@ -10,13 +12,8 @@ FILE_BLOCKS = 4_096
 
 def durable_appends_s(folder: Path, seconds: float) -> list[float]:
     """Seconds of each pwrite + fdatasync into a preallocated file, like a WAL, one after the other."""
-    path = folder / "fdatasync.probe"
     block = os.urandom(BLOCK_BYTES)
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
-    try:
-        for _ in range(FILE_BLOCKS):
-            os.write(descriptor, block)
-        os.fsync(descriptor)
+    with preallocated(folder / "fdatasync.probe") as descriptor:
         took: list[float] = []
         deadline = time.monotonic() + seconds
         while (began := time.monotonic()) < deadline:
@@ -24,6 +21,18 @@ def durable_appends_s(folder: Path, seconds: float) -> list[float]:
             os.fdatasync(descriptor)
             took.append(time.monotonic() - began)
         return took
+
+
+@contextmanager
+def preallocated(path: Path) -> Iterator[int]:
+    """A file of `FILE_BLOCKS` blocks that are on the disk, open for as long as the block lasts, then removed."""
+    block = os.urandom(BLOCK_BYTES)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
+    try:
+        for _ in range(FILE_BLOCKS):
+            os.write(descriptor, block)
+        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
         path.unlink()

@@ -7,6 +7,10 @@ still holds; nearly all of the data is copied as files.
 
 Two rates in turn: at the higher one the three brokers, which are on one machine, take more than one of two processors,
 and what the copy adds makes all of them wait for processors. At the lower one half of two processors is idle.
+
+A virtual disk that answers nobody for a tenth of a second is a p99 by itself, whichever phase it falls into. So each
+window has its own p99, of which the median counts and the least and the most are shown; and the disk alone is measured
+beside each phase.
 """
 
 import shutil
@@ -23,9 +27,9 @@ from confluent_kafka.admin import (
 )
 
 from bench.compare import MUSTER, Target
+from bench.disk_beside import STALL_S, DiskBeside
 from bench.errors import RunFailed
 from bench.far_behind import TOPIC, Writer
-from bench.histogram import Buckets, merge, percentile_us
 from bench.lab import Lab, Own
 from bench.muster_side import Muster
 from bench.row import Measured, Row
@@ -47,6 +51,12 @@ AT_REST_S = 20
 TAKEN_OVER_S = 10
 """After the kill: the others lead its groups, and no request of the generator meets a group without a leader."""
 KNOWN_S, DECLARED_S, REPLACED_S = 20, 60, 900
+_PHASE_UNITS = {
+    "p99 {phase}": "ms",
+    f"p99 {{phase}}, {HIGH_RATE}/s": "ms",
+    "disk stalled {phase}": "%",
+    "disk's longest {phase}": "ms",
+}
 MB = 1e6
 
 
@@ -58,13 +68,16 @@ def measure(side: Side, lab: Lab) -> Measured:
     throttle(side)
     lab.say(f"  {GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES / MB:.0f} MB of topics are there")
     time.sleep(AT_REST_S)
-    before, away, during = (_Windows(side, lab) for _ in range(3))
-    before.measure(WINDOWS_BEFORE)
+    with DiskBeside(lab.folder) as disk_before:
+        before = _Windows(side, lab)
+        before.measure(WINDOWS_BEFORE)
     lost = (controller(cluster) + 1) % side.nodes
     folder = folder_of(cluster, lost)
     side.kill(lost)
     time.sleep(TAKEN_OVER_S)
-    away.measure(WINDOWS_BEFORE)
+    with DiskBeside(lab.folder) as disk_away:
+        away = _Windows(side, lab)
+        away.measure(WINDOWS_BEFORE)
     shutil.rmtree(cluster.folder / f"replica-{lost}" / "data")
     side.revive(lost, wait=False)
     wait_until("its folder is declared gone", lambda: _declare(cluster, lost, folder), DECLARED_S, 0.5)
@@ -72,8 +85,10 @@ def measure(side: Side, lab: Lab) -> Measured:
     ended: list[float] = []
     watch = threading.Thread(target=_watch, args=(cluster, lost, ended), daemon=True)
     watch.start()
-    while watch.is_alive():
-        during.measure()
+    with DiskBeside(lab.folder) as disk_during:
+        during = _Windows(side, lab)
+        while watch.is_alive():
+            during.measure()
     if not ended:
         raise RunFailed(f"the replica was not replaced within {REPLACED_S} s")
     seconds = ended[0] - began_s
@@ -82,34 +97,40 @@ def measure(side: Side, lab: Lab) -> Measured:
         "until it is replaced": [seconds],
         "moved": [moved],
         "moved a second": [moved / seconds],
-        "p99 before": [before.p99_ms(RATE)],
-        "p99 with two": [away.p99_ms(RATE)],
-        "p99 during": [during.p99_ms(RATE)],
-        f"p99 before, {HIGH_RATE}/s": [before.p99_ms(HIGH_RATE)],
-        f"p99 with two, {HIGH_RATE}/s": [away.p99_ms(HIGH_RATE)],
-        f"p99 during, {HIGH_RATE}/s": [during.p99_ms(HIGH_RATE)],
+        **_of_phase("before", before, disk_before),
+        **_of_phase("with two", away, disk_away),
+        **_of_phase("during", during, disk_during),
+    }
+
+
+def _of_phase(phase: str, windows: "_Windows", disk: DiskBeside) -> Measured:
+    """The figures of one phase: `_PHASE_UNITS`."""
+    return {
+        f"p99 {phase}": windows.p99_ms(RATE),
+        f"p99 {phase}, {HIGH_RATE}/s": windows.p99_ms(HIGH_RATE),
+        f"disk stalled {phase}": [100 * disk.stalled],
+        f"disk's longest {phase}": [1_000 * disk.longest_s],
     }
 
 
 class _Windows:
-    """Latencies of seconds of commits, of both rates in turn."""
+    """The p99 of each window of commits, of both rates in turn."""
 
     def __init__(self, side: Side, lab: Lab) -> None:
         self._side = side
         self._lab = lab
-        self._found: dict[int, list[Buckets]] = {RATE: [], HIGH_RATE: []}
+        self._p99_ms: dict[int, list[float]] = {RATE: [], HIGH_RATE: []}
 
     def measure(self, times: int = 1) -> None:
         for _ in range(times):
-            for rate, found in self._found.items():
+            for rate, found in self._p99_ms.items():
                 result = run_once(self._side, self._lab, "commit", rate=rate, warmup=WARMUP, window=WINDOW)
-                found.append(result["latency_us"]["buckets"])
+                if result["latency_us"] is None:
+                    raise RunFailed("no commit was answered")
+                found.append(result["latency_us"]["p99"] / 1_000)
 
-    def p99_ms(self, rate: int) -> float:
-        found = percentile_us(merge(self._found[rate]), 0.99)
-        if found is None:
-            raise RunFailed("no commit was answered")
-        return found / 1_000
+    def p99_ms(self, rate: int) -> list[float]:
+        return self._p99_ms[rate]
 
 
 def throttle(side: Muster) -> None:
@@ -170,19 +191,20 @@ ROWS = (
         title="A lost replica is replaced",
         how=f"{GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES >> 20} MiB of a topic on three replicas; one loses its "
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} and {HIGH_RATE} commits a "
-        "second in turn, of 10 partitions, open loop, of which the first second is left out. Before: the same commits "
-        "with all three. With two: while it is away and nothing is copied; each commit has to be on both disks then, "
-        f"not on two of three. Moved: what its installs received. Figures that name no rate are of {RATE}.",
+        "second in turn, of 10 partitions, open loop, in windows of five seconds after one that is left out, each with "
+        "a p99. Before: the same commits with all three. With two: while it is away and nothing is copied; "
+        "each commit has to be on both disks then, not on two of three. Moved: what its installs received. Figures "
+        f"that name no rate are of {RATE}. The disk alone: another file on it is synced all the time; stalled is the "
+        f"part of the time in which that took more than {1_000 * STALL_S:.0f} ms.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
             "moved a second": "MB/s",
-            "p99 before": "ms",
-            "p99 with two": "ms",
-            "p99 during": "ms",
-            f"p99 before, {HIGH_RATE}/s": "ms",
-            f"p99 with two, {HIGH_RATE}/s": "ms",
-            f"p99 during, {HIGH_RATE}/s": "ms",
+            **{
+                figure.format(phase=phase): unit
+                for phase in ("before", "with two", "during")
+                for figure, unit in _PHASE_UNITS.items()
+            },
         },
         measure=measure,
         sides=(MUSTER,),
