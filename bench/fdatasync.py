@@ -24,12 +24,12 @@ def durable_appends_s(folder: Path, seconds: float) -> list[float]:
 
 
 @contextmanager
-def preallocated(path: Path) -> Iterator[int]:
-    """A file of `FILE_BLOCKS` blocks that are on the disk, open for as long as the block lasts, then removed."""
+def preallocated(path: Path, blocks: int = FILE_BLOCKS) -> Iterator[int]:
+    """A file of so many blocks, which are on the disk; open in the body of the `with`, then removed."""
     block = os.urandom(BLOCK_BYTES)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
     try:
-        for _ in range(FILE_BLOCKS):
+        for _ in range(blocks):
             os.write(descriptor, block)
         os.fsync(descriptor)
         yield descriptor
