@@ -72,11 +72,11 @@ def start_pending_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
         gone={},
         reason=reason,
         done=_nothing,
-        failed=partial(_still_pending, core, live, reason),
+        failed=partial(_start_later, core, live, reason),
     )
 
 
-def _still_pending(core: Core, live: LiveGroup, reason: str, then: Now, _: Code) -> None:
+def _start_later(core: Core, live: LiveGroup, reason: str, then: Now, _: Code) -> None:
     set_pending_rebalance(core, live, reason, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
 
