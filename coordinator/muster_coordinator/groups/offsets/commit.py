@@ -45,10 +45,8 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
         sessions.restart(core, now, live, request.member)
     if not records:
         return core.answer(ticket, answer)
-    applied, dropped = (
-        partial(committed, core, ticket, len(records), answer),
-        partial(not_committed, core, ticket, request),
-    )
+    applied = partial(committed, core, ticket, len(records), answer)
+    dropped = partial(not_committed, core, ticket, request)
     inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, dropped)
     return core.append(now, inflight, tuple(records))
 

@@ -58,10 +58,8 @@ def txn_commit(core: Core, now: Now, ticket: int, request: TxnOffsetCommit) -> N
     core.producers.end_verification(request.producer_id, request.verification)
     coordinator = NO_COORDINATOR_EPOCH if standing is None else standing.coordinator_epoch
     after = Standing(request.producer_epoch, coordinator, True)
-    applied, dropped = (
-        partial(committed, core, ticket, len(records), answer),
-        partial(not_committed, core, ticket, request),
-    )
+    applied = partial(committed, core, ticket, len(records), answer)
+    dropped = partial(not_committed, core, ticket, request)
     inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, dropped)
     write = Write(request.producer_id, request.producer_epoch, after)
     return core.append(now, inflight, tuple(records), write)
