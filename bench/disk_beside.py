@@ -22,6 +22,7 @@ from bench.fdatasync import BLOCK_BYTES, preallocated
 PACE_S = 0.02
 STALL_S = 0.02
 ENDED_S = 30
+"""How long the sync under way is awaited at the end, so that it counts."""
 
 
 class DiskBeside:

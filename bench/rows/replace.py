@@ -68,7 +68,7 @@ def measure(side: Side, lab: Lab) -> Measured:
     throttle(side)
     lab.say(f"  {GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES / MB:.0f} MB of topics are there")
     time.sleep(AT_REST_S)
-    before, away, during = (_Windows(side, lab) for _ in range(3))
+    before, away, during = (Windows(side, lab) for _ in range(3))
     before.measure(WINDOWS_BEFORE)
     lost = (controller(cluster) + 1) % side.nodes
     folder = folder_of(cluster, lost)
@@ -98,7 +98,7 @@ def measure(side: Side, lab: Lab) -> Measured:
     }
 
 
-class _Windows:
+class Windows:
     """The p99 of each window of commits, of both rates in turn, but of those in which the disk alone stalled."""
 
     def __init__(self, side: Side, lab: Lab) -> None:
@@ -198,9 +198,9 @@ ROWS = (
         title="A lost replica is replaced",
         how=f"{GROUPS * PARTITIONS:,} offsets and {TOPICS_BYTES >> 20} MiB of a topic on three replicas; one loses its "
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} and {HIGH_RATE} commits a "
-        "second in turn, of 10 partitions, open loop, in windows of five seconds after one that is left out, each with "
-        "a p99. Before: the same commits with all three. With two: while it is away and nothing is copied; "
-        "each commit has to be on both disks then, not on two of three. Moved: what its installs received. Figures "
+        "second in turn, of 10 partitions, open loop, in windows of five seconds, each after one second that is left "
+        "out and with a p99. Before: the same commits with all three. With two: while it is away and nothing is "
+        "copied; each commit has to be on both disks then, not on two of three. Moved: what its installs received. Figures "
         f"that name no rate are of {RATE}. Beside each window another file on the disk is synced all the time; one in "
         f"which that took more than {1_000 * STALL_S:.0f} ms once is left out. The disk's longest: of all windows.",
         units={

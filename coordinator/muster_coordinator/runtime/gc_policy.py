@@ -20,7 +20,7 @@ IDLE_COLLECT_MS = 60_000
 GROWTH_RATIO = 1.25
 GROWTH_BYTES_MIN = 64 * 1024 * 1024
 YOUNG_THRESHOLD = 2_000
-"""With two full processors, 10,000 objects that are kept take 13 ms to walk, and as many that are freed 10 to 40 ms."""
+"""With two full processors, 10,000 objects that are kept took 13 ms to walk, and as many that are freed 10 to 40 ms."""
 MIDDLE_THRESHOLD = 1
 """Collect the middle generation often, so that each collection is short: at a larger value one walked 200,000 objects
 in 40 ms while partitions were created, which keeps nearly all objects that it allocates. Each object is walked twice on
