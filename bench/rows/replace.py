@@ -200,9 +200,9 @@ ROWS = (
         f"folder and is replaced with {THROTTLE / MB:.0f} MB/s as throttle, beside {RATE} and {HIGH_RATE} commits a "
         "second in turn, of 10 partitions, open loop, in windows of five seconds, each after one second that is left "
         "out and with a p99. Before: the same commits with all three. With two: while it is away and nothing is "
-        "copied; each commit has to be on both disks then, not on two of three. Moved: what its installs received. Figures "
-        f"that name no rate are of {RATE}. Beside each window another file on the disk is synced all the time; one in "
-        f"which that took more than {1_000 * STALL_S:.0f} ms once is left out. The disk's longest: of all windows.",
+        "copied; each commit has to be on both disks then, not on two of three. Moved: what its installs received. "
+        f"Figures that name no rate are of {RATE}. Beside each window another file on the disk is synced all the time; "
+        f"one in which that took more than {1_000 * STALL_S:.0f} ms once is left out. The disk's longest: of all windows.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
