@@ -202,7 +202,8 @@ ROWS = (
         "out and with a p99. Before: the same commits with all three. With two: while it is away and nothing is "
         "copied; each commit has to be on both disks then, not on two of three. Moved: what its installs received. "
         f"Figures that name no rate are of {RATE}. Beside each window another file on the disk is synced all the time; "
-        f"one in which that took more than {1_000 * STALL_S:.0f} ms once is left out. The disk's longest: of all windows.",
+        f"one in which that took more than {1_000 * STALL_S:.0f} ms once is left out. "
+        "The disk's longest: of all windows.",
         units={
             "until it is replaced": "s",
             "moved": "MB",
