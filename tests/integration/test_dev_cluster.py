@@ -153,6 +153,15 @@ def muster(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+def test_a_client_that_asks_while_the_cluster_forms_is_answered(tmp_path: Path) -> None:
+    """librdkafka asks for brokers three times; if none was named in an answer it asks again after five minutes."""
+    cluster = MusterCluster(tmp_path / "forms", partitions=2)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    asked = admin.create_topics([NewTopic("early", PARTITIONS, replication_factor=1)], request_timeout=40)["early"]
+    with cluster:
+        asked.result(20)
+
+
 def test_an_unknown_key_stops_the_start_and_is_named(tmp_path: Path) -> None:
     ended = muster("dev", "--data", str(tmp_path / "d"), "--port", str(free_port_base()), "--set", "group.max.siz=1")
     assert ended.returncode == exits.CONFIG

@@ -11,7 +11,7 @@ from tests.releases import packed
 from tests.releases.life import REPLICAS, WITH_TRANSACTIONS, first_life
 from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
-from tests.releases.running import kill
+from tests.releases.running import form, kill
 
 PARTITIONS = 4
 SETTINGS = {
@@ -55,9 +55,8 @@ def opened(release: Release) -> dict[str, str]:
 def make(release: Release, scratch: Path, target: Path) -> None:
     """A cluster of that release lives its first life and is killed; its folders and the oracle go to `target`."""
     cluster = MusterCluster(scratch / "cluster", replicas=REPLICAS, partitions=PARTITIONS, settings=settings(release))
-    cluster.environment = release.environment
     try:
-        cluster.start()
+        form(cluster, release)
         known = first_life(cluster.bootstrap, lambda: _until_checkpoints(cluster.folder), release.level)
         kill(cluster)
         _pack(cluster.folder, target)

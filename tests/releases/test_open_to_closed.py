@@ -29,7 +29,7 @@ from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_sasl_clients import muster
 from tests.releases.life import REPLICAS
 from tests.releases.release import FIRST, Release
-from tests.releases.running import levels, replace
+from tests.releases.running import form, levels, replace
 
 WHOLE = os.environ.get("MUSTER_CLOSING") == "whole"
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(3_000 if WHOLE else 600)]
@@ -64,8 +64,7 @@ class Closing:
         self.ca.write_text(ROOT.pem)
         self.files = {"keystore.certificate.chain": crt, "keystore.key": key, "truststore.location": self.ca}
         self.properties = folder / "admin.properties"
-        self.cluster.environment = old.environment
-        self.cluster.start()
+        form(self.cluster, old)
         self.base = [parse_properties(self.config(replica).read_text()) for replica in range(REPLICAS)]
         self.secured = False
         self.producer_login: dict[str, Any] = {"bootstrap.servers": self.cluster.bootstrap}
@@ -79,7 +78,7 @@ class Closing:
         """Leaders may change while a cluster starts: what is not known is asked again."""
         admin = AdminClient({**self.producer_login, "log_level": 0})
         with suppress(KafkaException):
-            admin.create_topics([NewTopic("t", PARTITIONS, REPLICAS)])["t"].result(30)
+            admin.create_topics([NewTopic("t", PARTITIONS, REPLICAS)], request_timeout=20)["t"].result(30)
         return "t" in admin.list_topics(timeout=30).topics
 
     # -- settings
