@@ -25,6 +25,7 @@ from bench.muster_side import Muster
 from bench.sides import Cluster, Disk, Side
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "bench"
+FAILED = "failed-"
 WARMUP_LOADS = (("heartbeat", 32, "6s"), ("commit", 10, "6s"), ("offset-fetch", 4, "3s"))
 
 
@@ -155,6 +156,19 @@ class Lab:
             yield cluster
         finally:
             cluster.stop()
+
+    def keep_logs(self, side: Side, row: str) -> Path | None:
+        """Copy the logs of a side whose run failed to a folder of the row, in place of those of an earlier one. None if
+        there are none."""
+        logs = side.logs()
+        if not logs:
+            return None
+        kept = self.folder / f"{FAILED}{row}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir()
+        for log in logs:
+            shutil.copyfile(log, kept / f"{log.parent.name}-{log.name}")
+        return kept
 
     def load(self, side: Side, op: str, **options: Any) -> dict[str, Any]:
         """One run of the generator; `cpu_us` holds the CPU time of each running side, by its name."""

@@ -116,6 +116,10 @@ class Muster(Cluster):
         self.cluster.start_replica(node)
 
     @override
+    def logs(self) -> list[Path]:
+        return [path for path in (self.cluster.output, *self.cluster.folder.glob("replica-*/*.log")) if path.is_file()]
+
+    @override
     def stop(self) -> None:
         self.cluster.close()
         shutil.rmtree(self.cluster.folder, ignore_errors=True)

@@ -111,6 +111,9 @@ def _measure(side: Side, lab: Lab, say: Callable[[str], None], result: RowResult
         except (RunFailed, AssertionError) as error:
             if not left:
                 _note(result, side.name, error, say)
+                kept = lab.keep_logs(side, result.row.name)
+                if kept is not None:
+                    say(f"  {side.name}: its logs are kept in {kept}")
             else:
                 say(f"  {side.name}: {_first_line(error)}; once more")
 

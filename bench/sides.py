@@ -8,6 +8,7 @@ import contextlib
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from typing_extensions import override
@@ -46,6 +47,10 @@ class Side(ABC):
 
     @abstractmethod
     def stop(self) -> None: ...
+
+    def logs(self) -> list[Path]:
+        """What its servers have written, for a run that failed: `stop` removes it."""
+        return []
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

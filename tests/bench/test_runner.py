@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -24,11 +25,16 @@ class FakeLab:
 
     def __init__(self, *missing: str) -> None:
         self.missing = missing
+        self.kept: list[tuple[str, str]] = []
 
     def side(self, name: str) -> Side:
         if name in self.missing:
             raise SideMissing(f"no {name} here")
         return NamedSide(name)
+
+    def keep_logs(self, side: Side, row: str) -> Path:
+        self.kept.append((side.name, row))
+        return Path("kept")
 
     def take_latencies(self) -> dict[str, list[tuple[int, int]]]:
         return {MUSTER: [(1_000_000, 98), (9_000_000, 2)], KAFKA: []}
@@ -39,8 +45,12 @@ class FakeLab:
 
 
 def run(measure: Callable[[Side, Lab], Mapping[str, list[float]]], *missing: str, **fields: Any) -> RowResult:
+    return run_in(FakeLab(*missing), measure, **fields)
+
+
+def run_in(lab: FakeLab, measure: Callable[[Side, Lab], Mapping[str, list[float]]], **fields: Any) -> RowResult:
     row = Row(name="row", title="", how="", units={"rate": "/s"}, measure=measure, **fields)
-    return run_row(row, cast(Lab, FakeLab(*missing)), lambda text: None)
+    return run_row(row, cast(Lab, lab), lambda text: None)
 
 
 def test_every_run_begins_with_another_side() -> None:
@@ -72,6 +82,18 @@ def test_a_failed_run_is_tried_once_more_and_then_named() -> None:
     assert calls.count(KAFKA) == 2, "a side that failed twice is not asked again"
     assert result.samples == {"rate": {MUSTER: [1.0, 1.0]}}
     assert result.failures == {KAFKA: ["errors by code {16: 1}"]}
+
+
+@pytest.mark.parametrize("own", [None, Own()])
+def test_the_logs_of_a_side_that_was_not_measured_are_kept(own: Own | None) -> None:
+    def measure(side: Side, lab: Lab) -> dict[str, list[float]]:
+        if side.name == KAFKA:
+            raise RunFailed("errors by code {16: 1}")
+        return {"rate": [1.0]}
+
+    lab = FakeLab()
+    run_in(lab, measure, runs=1, own=own)
+    assert lab.kept == [(KAFKA, "row")]
 
 
 @pytest.mark.parametrize("own", [None, Own()])
