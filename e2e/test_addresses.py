@@ -65,6 +65,8 @@ def test_a_client_outside_consumes_and_commits_through_node_ports(
     external = [f"{host}:{BASE + ordinal}" for ordinal, host in enumerate(hosts)]
     addresses = cluster.read()["status"]["bootstrapServers"]
     assert addresses == {"internal": cluster.bootstrap, "external": ",".join(external)}
+    told_by_name = {one["name"]: one["bootstrapServers"] for one in cluster.read()["status"]["listeners"]}
+    assert told_by_name == {"internal": cluster.bootstrap, "external": ",".join(external)}
     expected = {(ordinal, host, BASE + ordinal) for ordinal, host in enumerate(hosts)}
     for ordinal in range(3):
         brokers, coordinators = told(hosts[ordinal], BASE + ordinal)

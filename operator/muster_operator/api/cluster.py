@@ -261,10 +261,11 @@ class PodTemplate:
     )
 
 
+LISTENERS_MAX: Final = 8
 _LISTENERS: Final = ListOf(
     items=Record(Listener),
     min_items=1,
-    max_items=8,
+    max_items=LISTENERS_MAX,
     keys=("name",),
     rules=(
         Rule(

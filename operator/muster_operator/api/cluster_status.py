@@ -4,12 +4,15 @@ metrics."""
 from dataclasses import dataclass
 from typing import Any
 
-from muster_operator.api.cluster import REPLICAS_MAX
+from muster_operator.api.cluster import LISTENERS_MAX, REPLICAS_MAX
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.schema import Boolean, ListOf, Text
 from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, TIME, WORD
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
+
+_ADDRESSES = Text(max_length=20_000)
+"""Ten pods, each with a port and an `advertisedHost` in which each placeholder has become longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +82,20 @@ class ClusterRollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterBootstrap:
-    internal: str | None = spec_field(Text(max_length=2000), "host:port inside the Kubernetes cluster.")
+    internal: str | None = spec_field(
+        _ADDRESSES, "host:port inside the Kubernetes cluster, of the first internal listener."
+    )
     external: str | None = spec_field(
-        Text(max_length=2000), "host:port,... from outside, of the first external listener. Unknown: no node is known."
+        _ADDRESSES, "host:port,... from outside, of the first external listener. Unknown: no node is known."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterListener:
+    name: str = spec_field(WORD, "Its name in the spec.", required=True)
+    type: str | None = spec_field(WORD, "internal or nodePort.")
+    bootstrap_servers: str | None = spec_field(
+        _ADDRESSES, "host:port,... where its clients begin. Absent: outside, while the node of no pod is known."
     )
 
 
@@ -134,6 +148,9 @@ class ClusterStatus:
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(
         Record(ClusterBootstrap), "Bootstrap addresses for clients inside and outside of the Kubernetes cluster."
+    )
+    listeners: tuple[ClusterListener, ...] | None = spec_field(
+        ListOf(items=Record(ClusterListener), max_items=LISTENERS_MAX, keys=("name",)), "The listeners, by name."
     )
     restarted_at: str | None = spec_field(
         RESTARTED_AT, "Annotation muster.dev/restarted-at that this status refers to. Absent: no restart was requested."

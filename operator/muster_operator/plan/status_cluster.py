@@ -51,7 +51,7 @@ def cluster_status(
             f"{key}={value}"
             for key, value in naming.selector(component=naming.COORDINATOR, instance=owner.name).items()
         ),
-        "bootstrapServers": _bootstrap(world, kept),
+        **_addresses(world, kept),
         "conditions": merged(
             owner.status,
             (
@@ -300,12 +300,22 @@ def _paused(world: ClusterWorld) -> Finding:
     return finding(ClusterCondition.PAUSED, False, Reason.NOT_PAUSED, "it is not paused")
 
 
-def _bootstrap(world: ClusterWorld, kept: int) -> dict[str, str]:
-    """`internal` through the bootstrap Service; `external` pod by pod, for the pods whose node address is known."""
-    found = {"internal": internal_bootstrap(world.owner, world.spec)}
-    if world.spec.external_listeners:
-        nodes = world.node_addresses if not isinstance(world.node_addresses, Unknown) else {}
-        pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()
-        hosts = {pod.ordinal: nodes[pod.node] for pod in pods if pod.node is not None and pod.node in nodes}
-        found["external"] = external_bootstrap(world.owner, world.spec, hosts, kept) or "Unknown"
-    return found
+def _addresses(world: ClusterWorld, kept: int) -> dict[str, Any]:
+    """Where clients of each listener begin: inside at the bootstrap Service, outside pod by pod."""
+    owner, spec = world.owner, world.spec
+    nodes = world.node_addresses if not isinstance(world.node_addresses, Unknown) else {}
+    pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()
+    hosts = {pod.ordinal: nodes[pod.node] for pod in pods if pod.node is not None and pod.node in nodes}
+    listeners, outside = [], []
+    for listener in spec.listeners:
+        if listener.type == "internal":
+            address: str | None = internal_bootstrap(owner, spec, listener)
+        else:
+            address = external_bootstrap(owner, listener, hosts, kept)
+            outside.append(address or "Unknown")
+        told = {"name": listener.name, "type": listener.type, "bootstrapServers": address}
+        listeners.append({key: value for key, value in told.items() if value is not None})
+    bootstrap = {"internal": internal_bootstrap(owner, spec, spec.internal_listener)}
+    if outside:
+        bootstrap["external"] = outside[0]
+    return {"bootstrapServers": bootstrap, "listeners": listeners}

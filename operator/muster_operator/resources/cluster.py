@@ -121,45 +121,24 @@ def _services(owner: OwnerView, spec: ClusterSpec, replicas: int) -> list[Manife
     return found
 
 
-def internal_bootstrap(owner: OwnerView, spec: ClusterSpec) -> str:
-    """`host:port` where clients inside the Kubernetes cluster bootstrap: for the status and for ConsumerGroups."""
+def internal_bootstrap(owner: OwnerView, spec: ClusterSpec, listener: Listener) -> str:
+    """`host:port` where clients inside the Kubernetes cluster begin: a Service with the port of each such listener."""
     host = service_host(service=bootstrap_service(owner.name), namespace=owner.namespace, domain=spec.cluster_domain)
-    return f"{host}:{spec.internal_listener.port}"
+    return f"{host}:{listener.port}"
 
 
-def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, str], replicas: int) -> str | None:
-    """`host:port,...` of the first external listener. `hosts`: address of each pod's node, by ordinal; a pod without
-    one is left out. None: no external listener, or no address is known yet."""
-    if not spec.external_listeners:
-        return None
-    return _external_addresses(owner.name, spec.external_listeners[0], hosts, range(replicas)) or None
-
-
-def other_external(cluster: str, spec: ClusterSpec, listener: Listener, first: str) -> str | None:
-    """`host:port,...` of an external listener, from those of the first, which the status tells: the same pods, on the
-    same nodes. None: those are names, and this one has the nodes' addresses."""
-    told = spec.external_listeners[0]
-    if _NODE_IP in _template(listener) and _template(told) != _NODE_IP:
-        return None
-    addresses = (address.rpartition(":") for address in first.split(","))
-    hosts = {int(port) - told.node_port: host for host, _, port in addresses}
-    return _external_addresses(cluster, listener, hosts, sorted(hosts))
-
-
-def _external_addresses(cluster: str, listener: Listener, hosts: Mapping[int, str], ordinals: Iterable[int]) -> str:
-    template = _template(listener)
+def external_bootstrap(owner: OwnerView, listener: Listener, hosts: Mapping[int, str], replicas: int) -> str | None:
+    """`host:port,...` of an external listener, pod by pod. `hosts`: address of each pod's node, by ordinal; a pod
+    without one is left out if its address needs it. None: no address is known yet."""
+    template = listener.advertised_host or _NODE_IP
     found = []
-    for ordinal in ordinals:
+    for ordinal in range(replicas):
         if _NODE_IP in template and ordinal not in hosts:
             continue
         host = (
             template.replace(_NODE_IP, hosts.get(ordinal, ""))
-            .replace("$(POD_NAME)", f"{cluster}-{ordinal}")
+            .replace("$(POD_NAME)", f"{owner.name}-{ordinal}")
             .replace("$(ORDINAL)", str(ordinal))
         )
         found.append(f"{host}:{listener.node_port + ordinal}")
-    return ",".join(found)
-
-
-def _template(listener: Listener) -> str:
-    return listener.advertised_host or _NODE_IP
+    return ",".join(found) or None

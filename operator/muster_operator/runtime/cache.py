@@ -142,13 +142,14 @@ class Cache:
             return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {cluster} has no address yet")
         return str(address)
 
-    def external_of(self, namespace: str, cluster: str) -> str | Unknown:
-        """The addresses from outside in a CoordinatorCluster's status."""
+    def listener_of(self, namespace: str, cluster: str, name: str) -> str | Unknown:
+        """The addresses of one listener in a CoordinatorCluster's status."""
         live = self.get(CLUSTER, namespace, cluster) or {}
-        address = ((live.get("status") or {}).get("bootstrapServers") or {}).get("external")
-        if not address or address == "Unknown":
-            return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {cluster} has no address outside yet")
-        return str(address)
+        address = _addresses_by_listener(live).get(name)
+        if address and address != "Unknown":
+            return str(address)
+        message = f"CoordinatorCluster {cluster} has no address of listener {name} yet"
+        return Unknown(reason="ClusterNotReady", message=message)
 
     def counts(self) -> dict[str, int]:
         """Kind → objects cached: a metric."""
@@ -225,7 +226,17 @@ def _internal(cluster: Object) -> object:
 
 
 def _addresses(cluster: Object) -> object:
-    return (cluster.get("status") or {}).get("bootstrapServers")
+    status = cluster.get("status") or {}
+    return status.get("bootstrapServers"), status.get("listeners")
+
+
+def _addresses_by_listener(cluster: Object) -> dict[str, object]:
+    """A definition (CRD) of before `status.listeners` has a place for those of the first external listener only."""
+    status = cluster.get("status") or {}
+    if "listeners" in status:
+        return {one["name"]: one.get("bootstrapServers") for one in status["listeners"]}
+    outside = [one["name"] for one in (cluster.get("spec") or {}).get("listeners") or () if one["type"] == "nodePort"]
+    return {name: (status.get("bootstrapServers") or {}).get("external") for name in outside[:1]}
 
 
 def _without_status(live: Object) -> dict[str, Any]:

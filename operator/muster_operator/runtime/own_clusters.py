@@ -13,7 +13,6 @@ from muster_operator.api.cluster import ClusterSpec, Listener, parse_cluster
 from muster_operator.api.errors import InvalidObject
 from muster_operator.kube.kinds import CLUSTER
 from muster_operator.limits import OWN_CLUSTERS_MAX
-from muster_operator.resources.cluster import other_external
 from muster_operator.resources.own_access import clients_listener, filled, operators_access, trusted, users_listener
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.logins import Logins
@@ -71,7 +70,7 @@ class OwnClusters:
             theirs = clients_listener(spec, given.authentication.type if given.authentication is not None else None)
             clients = filled(cluster, theirs, given)
         inside = theirs.type == "internal"
-        told = _at(address, theirs) if inside else self._outside(namespace, cluster, spec, theirs)
+        told = _at(address, theirs) if inside else self._cache.listener_of(namespace, cluster, theirs.name)
         return Reached(
             bootstrap=told, clients=clients, asked_at=_at(address, listener),
             login=await self._logins.of(namespace, access), asked_as=access,
@@ -90,15 +89,6 @@ class OwnClusters:
         if live is None or spec is None:
             return Unknown(reason="ClusterNotFound", message=f"CoordinatorCluster {cluster} is not known")
         return (str(live["metadata"]["uid"]), spec) if spec.has_clients_ca else None
-
-    def _outside(self, namespace: str, cluster: str, spec: ClusterSpec, listener: Listener) -> str | Unknown:
-        """The status tells the first external listener's addresses."""
-        first, told = spec.external_listeners[0], self._cache.external_of(namespace, cluster)
-        if listener is first or isinstance(told, Unknown):
-            return told
-        message = f"addresses of listener {listener.name} cannot be told: put it before {first.name}"
-        found = other_external(cluster, spec, listener, told)
-        return found or Unknown(reason="ClusterNotReady", message=message)
 
     def _spec(self, namespace: str, cluster: str) -> ClusterSpec | None:
         """None: there is none, or it is one that this release does not understand."""

@@ -31,7 +31,7 @@ UNDECLARED: Final = "field not declared in schema"
 LATER_FIELDS: Final = frozenset(
     {"departing", "version", "featureLevel", "volumes"}
     | {"founders", "clusterId", "brokers", "voters", "underReplicated", "scaling", "certificates"}
-    | {"replicationFactor", "replication"}
+    | {"replicationFactor", "replication", "listeners"}
 )
 """Fields of a status that the CRDs of the first release do not have."""
 _KINDS = {one.kind: one for one in OWNERS}

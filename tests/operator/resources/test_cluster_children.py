@@ -181,11 +181,16 @@ def test_the_tokens_value_is_in_no_object() -> None:
 
 def test_outside_clients_begin_at_the_pods_whose_node_is_known() -> None:
     spec = cluster_spec(listeners=[INTERNAL, EXTERNAL])
-    assert (
-        cluster.external_bootstrap(owner(), spec, {0: "10.0.0.1", 2: "10.0.0.3"}, 3) == "10.0.0.1:31090,10.0.0.3:31092"
-    )
-    assert cluster.external_bootstrap(owner(), spec, {}, 3) is None
-    assert cluster.external_bootstrap(owner(), cluster_spec(), {0: "10.0.0.1"}, 3) is None
-    fixed = cluster_spec(listeners=[INTERNAL, EXTERNAL | {"advertisedHost": "k$(ORDINAL).example"}])
+    (outside,), hosts = spec.external_listeners, {0: "10.0.0.1", 2: "10.0.0.3"}
+    assert cluster.external_bootstrap(owner(), outside, hosts, 3) == "10.0.0.1:31090,10.0.0.3:31092"
+    assert cluster.external_bootstrap(owner(), outside, {}, 3) is None
+    (fixed,) = cluster_spec(
+        listeners=[INTERNAL, EXTERNAL | {"advertisedHost": "k$(ORDINAL).example"}]
+    ).external_listeners
     assert cluster.external_bootstrap(owner(), fixed, {}, 3) == "k0.example:31090,k1.example:31091,k2.example:31092"
-    assert cluster.internal_bootstrap(owner(), spec) == "main-bootstrap.shop.svc:9092"
+
+
+def test_inside_clients_of_each_listener_begin_at_the_service() -> None:
+    spec = cluster_spec(listeners=[INTERNAL, {"name": "second", "port": 9095}])
+    told = [cluster.internal_bootstrap(owner(), spec, listener) for listener in spec.listeners]
+    assert told == ["main-bootstrap.shop.svc:9092", "main-bootstrap.shop.svc:9095"]

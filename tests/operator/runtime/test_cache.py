@@ -105,6 +105,9 @@ def test_a_cluster_that_gets_an_address_wakes_its_groups() -> None:
     assert cache.observe(CLUSTER, "ADDED", thing(C.kind, "c", 1)) == {C, G}
     addressed = thing(C.kind, "c", 2, status={"bootstrapServers": {"internal": "c:9092"}})
     assert cache.observe(CLUSTER, "MODIFIED", addressed) == {G}
+    again = {**addressed["status"], "listeners": [{"name": "outside", "bootstrapServers": "10.0.0.1:31090"}]}
+    addressed = thing(C.kind, "c", 3, status=again)
+    assert cache.observe(CLUSTER, "MODIFIED", addressed) == {G}
     assert cache.observe(CLUSTER, "DELETED", {**addressed, "metadata": {**addressed["metadata"]}}) == {C, G}
 
 

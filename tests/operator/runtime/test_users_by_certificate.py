@@ -146,27 +146,46 @@ def bootstrap(world: World) -> str:
     return text(world, "billing", "bootstrap.servers")
 
 
-def test_of_two_listeners_outside_the_one_that_takes_the_login_is_told() -> None:
-    """The status has the first one's addresses; another one's are the same pods' on the same nodes."""
+def test_with_an_older_definition_the_first_listener_outside_is_told() -> None:
+    """It has no place for the others."""
 
     async def scene() -> None:
-        alone = bootstrap(await begun(by_certificate(), listeners=(PLAIN, OUTSIDE)))
-        assert ":31090" in alone
-        assert bootstrap(await begun(by_certificate(), listeners=(PLAIN, BY_PASSWORD, OUTSIDE))) == alone
-        named = {**BY_PASSWORD, "advertisedHost": "$(POD_NAME).example"}
-        assert bootstrap(await begun(by_certificate(), listeners=(PLAIN, OUTSIDE, named))) == alone
+        for listeners, expected in (((OUTSIDE, BY_PASSWORD), True), ((BY_PASSWORD, OUTSIDE), False)):
+            world = World()
+            world.fake.undeclared = {"listeners"}
+            world.fake.put(cluster(listeners=[PLAIN, *listeners]))
+            world.fake.put(by_certificate())
+            world.start()
+            await settled(world)
+            await world.run(10_000)
+            if expected:
+                assert ":31090" in bootstrap(world)
+            else:
+                assert told(world, "ClusterReachable")[1] == "ClusterNotReady"
+                assert "no address of listener partners" in told(world, "ClusterReachable")[2]
 
     run(scene())
 
 
-def test_where_the_first_listener_outside_has_names_the_nodes_of_another_are_not_guessed() -> None:
+NAMED = {**BY_PASSWORD, "advertisedHost": "$(POD_NAME).example"}
+
+
+@pytest.mark.parametrize("others", [(BY_PASSWORD, OUTSIDE), (OUTSIDE, NAMED), (NAMED, OUTSIDE)])
+def test_of_two_listeners_outside_the_one_that_takes_the_login_is_told(others: tuple[Any, ...]) -> None:
+    """Also behind one that has names, by which no node's address is known."""
+
     async def scene() -> None:
-        named = {**BY_PASSWORD, "advertisedHost": "$(POD_NAME).example"}
-        world = await begun(by_certificate(), listeners=(PLAIN, named, OUTSIDE))
-        assert told(world, "CredentialsReady")[0] != "True"
-        assert "put it before by-password" in told(world, "ClusterReachable")[2]
+        alone = bootstrap(await begun(by_certificate(), listeners=(PLAIN, OUTSIDE)))
+        assert ":31090" in alone
+        assert bootstrap(await begun(by_certificate(), listeners=(PLAIN, *others))) == alone
+
+    run(scene())
+
+
+def test_of_two_listeners_outside_with_names_each_has_its_own() -> None:
+    async def scene() -> None:
         elsewhere = {**OUTSIDE, "advertisedHost": "k$(ORDINAL).example"}
-        found = bootstrap(await begun(by_certificate(), listeners=(PLAIN, named, elsewhere)))
+        found = bootstrap(await begun(by_certificate(), listeners=(PLAIN, NAMED, elsewhere)))
         assert found.startswith("k0.example:31090")
 
     run(scene())
