@@ -64,7 +64,6 @@ class Rebalance:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBootstrap:
     internal: str | None = spec_field(Text(max_length=20_000), "host:port,... that the consumers get.")
-    external: str | None = spec_field(Text(max_length=20_000), "host:port,... from outside, if there is a listener.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
