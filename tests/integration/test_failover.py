@@ -316,8 +316,13 @@ def check_offsets_topic(cluster: MusterCluster, surroundings: dict[str, Any]) ->
 
 
 def generation_of(cluster: MusterCluster, group: str) -> int:
-    for replica in range(3):
-        code, body = cluster.admin(replica, f"/v1/groups/{group}")
-        if code == 200:
-            return int(body["generation"])
-    raise AssertionError(f"no coordinator for {group}")
+    """A machine that stood still for seconds has no leaders for a moment."""
+
+    def told() -> int | None:
+        for replica in range(3):
+            code, body = cluster.admin(replica, f"/v1/groups/{group}")
+            if code == 200:
+                return int(body["generation"])
+        return None
+
+    return int(wait_until(f"a coordinator of {group}", told, 10))
