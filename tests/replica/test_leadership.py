@@ -432,6 +432,24 @@ def test_a_short_stall_of_a_follower_costs_no_election() -> None:
     assert {n: cluster.nodes[leader].host.groups[GroupNo(n)].core.term for n in range(4)} == terms
 
 
+def test_a_stall_of_all_replicas_costs_no_election() -> None:
+    """As of a machine that gets no processor: nobody was heard meanwhile, since nobody spoke. They come round one after
+    the other, within less than a heartbeat."""
+    for seed in range(8):
+        world = World(f"stall/{seed}")
+        cluster = SimCluster(world)
+        cluster.start()
+        world.run_for(2_000)
+        terms = [[group.core.term for group in node.host.groups.values()] for node in cluster.nodes.values()]
+        leaders = [cluster.leader_of(number) for number in range(4)]
+        for loop in cluster.loops.values():
+            loop.pause()
+            world.at(world.now_us + 1_000 * (3_000 + world.rand.randrange(80)), loop.resume)
+        world.run_for(6_000)
+        assert [[group.core.term for group in node.host.groups.values()] for node in cluster.nodes.values()] == terms
+        assert [cluster.leader_of(number) for number in range(4)] == leaders
+
+
 def test_a_lost_link_between_two_replicas_moves_no_leader_that_the_third_still_hears() -> None:
     """Pre-vote makes a one-sided loss harmless for the term (decision 17)."""
     cluster = SimCluster(World(10))

@@ -9,7 +9,7 @@ from muster_coordinator.errors import Code, Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.bootstrap import identity
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
-from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.deadlines import GRACE_MS, Deadlines, Due
 from muster_coordinator.replica.multiraft.leaders import Leaders, Leadership
 
 from tests.replica.cluster import SimCluster
@@ -57,10 +57,62 @@ def test_input_of_a_stalled_loop_is_taken_before_overdue_deadlines_fire() -> Non
     loop.pause()
     world.run_for(3_000)
     loop.resume()
-    world.at(world.now_us + 100, lambda: loop.call_soon(lambda: order.append("input")))
-    world.run_for(10)
+    world.at(world.now_us + 90_000, lambda: loop.call_soon(lambda: order.append("input")))
+    world.run_for(GRACE_MS - 1)
+    assert order == ["input"]
+    world.run_for(2)
     assert order == ["input", "deadline"]
     assert deadlines.stalls == 1
+
+
+def test_a_deadline_that_is_set_in_the_grace_after_a_stall_does_not_end_it() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[tuple[str, int]] = []
+    start = loop.monotonic_ms()
+    deadlines.set(Due(lambda now: fired.append(("overdue", now))), start + 100)
+    loop.pause()
+    world.run_for(3_000)
+    loop.resume()
+    world.run_for(10)
+    deadlines.set(Due(lambda now: fired.append(("new", now))), start + 3_020)
+    deadlines.set(Due(lambda now: fired.append(("past", now))), start)
+    deadlines.set(Due(lambda now: fired.append(("later", now))), start + 3_200)
+    world.run_for(300)
+    ended = start + 3_000 + GRACE_MS
+    assert fired == [("past", ended), ("overdue", ended), ("new", ended), ("later", start + 3_200)]
+
+
+def test_a_deadline_moved_later_in_the_grace_is_not_fired_at_its_end() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[int] = []
+    due, start = Due(fired.append), loop.monotonic_ms()
+    deadlines.set(due, start + 100)
+    loop.pause()
+    world.run_for(3_000)
+    loop.resume()
+    world.run_for(50)
+    deadlines.set(due, start + 4_000)
+    world.run_for(2_000)
+    assert fired == [start + 4_000]
+
+
+def test_a_loop_that_is_always_late_fires_its_deadlines_all_the_same() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[int] = []
+    due, start = Due(fired.append), loop.monotonic_ms()
+    for n in range(10):
+        deadlines.set(due, start + 200 * n + 10)
+        loop.pause()
+        world.run_for(180)
+        loop.resume()
+        world.run_for(20)
+    assert len(fired) >= 4
 
 
 def test_the_highest_term_wins_whatever_the_order() -> None:

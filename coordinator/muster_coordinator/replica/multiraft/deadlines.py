@@ -2,9 +2,10 @@
 
 Problem: each group moves its deadline often, and nearly always to a later time (a heartbeat renews the election
 timeout). Mechanism: moving a deadline later only stores it; its earlier entry stays in the heap, and when that is
-reached the deadline is queued anew. A stall of the loop (a paused process, a full garbage collection) makes many
-deadlines overdue at once while the peers' messages are still unread in the sockets: if the timer fires later than
-`STALL_MS`, deadlines wait once for one more turn's input. What it does not do: repeat a deadline that has fired.
+reached the deadline is queued anew. A stall of the loop (a paused process, a machine without processors) makes many
+deadlines overdue at once while the peers' messages are still unread in the sockets, or unsent, where the peers stood
+still as well: if the timer fires later than `STALL_MS`, all deadlines wait once for `GRACE_MS`. What it does not do:
+repeat a deadline that has fired.
 """
 
 import heapq
@@ -14,6 +15,8 @@ from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.ports import Loop, Timer
 
 STALL_MS = HEARTBEAT_MS
+GRACE_MS = HEARTBEAT_MS
+"""Heartbeats are sent as soon as a loop comes round: by then peers that woke at about the same time have been heard."""
 FIRED_PER_TURN_MAX = 256
 """Deadlines fired in one turn; the rest run in the next."""
 LOOKED_AT_PER_TURN_MAX = 1_024
@@ -43,9 +46,11 @@ class Deadlines:
         self._count = 0
         self._timer: Timer | None = None
         self._timer_ms = 0
-        self._waited = False
+        self._grace = False
+        """The timer is that of the grace. Invariant: nothing arms another one meanwhile, though the heap's first entry
+        is overdue."""
         self.stalls = 0
-        """How often the timer fired so late that deadlines waited for one more turn."""
+        """How often the timer fired so late that deadlines were given the grace."""
 
     def set(self, due: Due, when_ms: int | None) -> None:
         """Move or clear a deadline."""
@@ -57,7 +62,7 @@ class Deadlines:
             self._arm()
 
     def _arm(self) -> None:
-        if not self._heap:
+        if not self._heap or self._grace:
             return
         first = self._heap[0][0]
         if self._timer is not None:
@@ -69,13 +74,13 @@ class Deadlines:
 
     def _fire(self) -> None:
         now_ms = self._loop.monotonic_ms()
-        if now_ms - self._timer_ms > STALL_MS and not self._waited:
-            self._waited = True
+        if now_ms - self._timer_ms > STALL_MS and not self._grace:
+            self._grace = True
             self.stalls += 1
-            self._timer_ms = now_ms
-            self._timer = self._loop.call_at(now_ms + 1, self._fire)
+            self._timer_ms = now_ms + GRACE_MS
+            self._timer = self._loop.call_at(self._timer_ms, self._fire)
             return
-        self._waited = False
+        self._grace = False
         self._timer = None
         heap = self._heap
         fired = looked_at = 0
