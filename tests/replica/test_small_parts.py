@@ -9,7 +9,7 @@ from muster_coordinator.errors import Code, Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.bootstrap import identity
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
-from muster_coordinator.replica.multiraft.deadlines import GRACE_MS, Deadlines, Due
+from muster_coordinator.replica.multiraft.deadlines import FIRED_PER_TURN_MAX, GRACE_MS, Deadlines, Due
 from muster_coordinator.replica.multiraft.leaders import Leaders, Leadership
 
 from tests.replica.cluster import SimCluster
@@ -98,6 +98,34 @@ def test_a_deadline_moved_later_in_the_grace_is_not_fired_at_its_end() -> None:
     deadlines.set(due, start + 4_000)
     world.run_for(2_000)
     assert fired == [start + 4_000]
+
+
+def test_one_stall_has_one_grace_however_many_deadlines_are_overdue() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[int] = []
+    start = loop.monotonic_ms()
+    for n in range(3 * FIRED_PER_TURN_MAX):
+        deadlines.set(Due(fired.append), start + 100 + n % 7)
+    loop.pause()
+    world.run_for(3_000)
+    loop.resume()
+    world.run_for(GRACE_MS + 10)
+    assert len(fired) == 3 * FIRED_PER_TURN_MAX
+    assert deadlines.stalls == 1
+
+
+def test_a_deadline_that_is_long_overdue_when_it_is_set_is_no_stall() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[int] = []
+    world.run_for(5_000)
+    deadlines.set(Due(fired.append), loop.monotonic_ms() - 4_000)
+    world.run_for(5)
+    assert len(fired) == 1
+    assert deadlines.stalls == 0
 
 
 def test_a_loop_that_is_always_late_fires_its_deadlines_all_the_same() -> None:

@@ -46,6 +46,9 @@ class Deadlines:
         self._count = 0
         self._timer: Timer | None = None
         self._timer_ms = 0
+        """The deadline that the timer is for."""
+        self._runs_ms = 0
+        """When a loop without a stall runs the timer: of an overdue deadline that is when it was armed."""
         self._grace = False
         """The timer is that of the grace. Invariant: nothing arms another one meanwhile, though the heap's first entry
         is overdue."""
@@ -70,15 +73,15 @@ class Deadlines:
                 return
             self._timer.cancel()
         self._timer_ms = first
+        self._runs_ms = max(first, self._loop.monotonic_ms())
         self._timer = self._loop.call_at(first, self._fire)
 
     def _fire(self) -> None:
         now_ms = self._loop.monotonic_ms()
-        if now_ms - self._timer_ms > STALL_MS and not self._grace:
+        if now_ms - self._runs_ms > STALL_MS and not self._grace:
             self._grace = True
             self.stalls += 1
-            self._timer_ms = now_ms + GRACE_MS
-            self._timer = self._loop.call_at(self._timer_ms, self._fire)
+            self._timer = self._loop.call_at(now_ms + GRACE_MS, self._fire)
             return
         self._grace = False
         self._timer = None
