@@ -6,11 +6,12 @@ status of a deleted object from a new object of the same name.
 
 The API server may store a status differently from what was sent (a field is pruned if the CRD is older). So the stored
 form of our last status is remembered, and the same intent is not sent again while the stored form stays. The API server
-may also reject a field that its CRD does not have yet: then the status is written without the fields that are newer
-than the first release, because otherwise no status could be written at all.
+may also reject a field that its CRD does not have yet: then the status is written without those that its message names,
+if they are newer than the first release, because otherwise no status could be written at all.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,8 +27,8 @@ from muster_operator.runtime.lag_writes import LagWrites
 from muster_operator.runtime.metrics import Metrics
 
 _log = logging.getLogger("muster.operator.report")
-UNDECLARED: Final = "field not declared in schema"
-"""Part of the API server's message if the CRD lacks an applied field (server-side apply does not prune)."""
+UNDECLARED: Final = re.compile(r"\.status\.(\w+)\S*: field not declared in schema")
+"""In the API server's message for each applied field that the CRD lacks (server-side apply does not prune)."""
 LATER_FIELDS: Final = frozenset(
     {"departing", "version", "featureLevel", "volumes"}
     | {"founders", "clusterId", "brokers", "voters", "underReplicated", "scaling", "certificates"}
@@ -98,16 +99,21 @@ class Reporter:
                 "namespace": key.namespace,
                 "resourceVersion": live["metadata"]["resourceVersion"],
             },
-            "status": dated(status, self._clock.wall_ms()),
         }
-        try:
-            return await self._kube.apply_status(manifest)
-        except OperatorError as refused:
-            older = {field: value for field, value in status.items() if field not in LATER_FIELDS}
-            if UNDECLARED not in refused.message or len(older) == len(status):
-                raise
-            _log.warning("the definition is older than the operator", extra={"object": "/".join(key)})
-            return await self._kube.apply_status({**manifest, "status": older})
+        older = dict(dated(status, self._clock.wall_ms()))
+        while True:
+            try:
+                return await self._kube.apply_status({**manifest, "status": older})
+            except OperatorError as refused:
+                # Only what the message names: an applied field that is left out is removed from the object.
+                undeclared = LATER_FIELDS & older.keys() & set(UNDECLARED.findall(refused.message))
+                if not undeclared:
+                    raise
+                _log.warning(
+                    "the definition is older than the operator: it has no %s", ", ".join(sorted(undeclared)),
+                    extra={"object": "/".join(key)},
+                )  # fmt: skip
+                older = {field: value for field, value in older.items() if field not in undeclared}
 
     def forget(self, key: OwnerKey) -> None:
         """The object is gone."""

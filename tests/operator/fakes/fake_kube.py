@@ -51,7 +51,7 @@ class FakeKube:
         """(verb, kind, name) of every request."""
         self.refuse: dict[tuple[str, str], str] = {}
         """(verb, kind) → what such a request is refused with."""
-        self.undeclared = {"newerThanTheDefinition"}
+        self.undeclared = {"newerThanTheDefinition", "newerAsWell"}
         """Fields of a status that the definition, an older one, does not have: refused, as server-side apply does."""
         self.undefined: set[str] = set()
         """Kinds that no definition makes known."""
@@ -123,9 +123,10 @@ class FakeKube:
             raise Conflict("Conflict", "the object has been modified")
         if ("apply_status", key[0]) in self.refuse:
             raise Refused("Forbidden", self.refuse["apply_status", key[0]])
-        for field in sorted(self.undeclared & set(manifest["status"])):
-            said = f".status.{field}: field not declared in schema"
-            raise Transient("InternalError", f"failed to create typed patch object ({key[1]}/{key[2]}): {said}")
+        undeclared = sorted(self.undeclared & set(manifest["status"]))
+        if undeclared:
+            said = "".join(f"\n  .status.{field}: field not declared in schema" for field in undeclared)
+            raise Transient("InternalError", f"failed to create typed patch object ({key[1]}/{key[2]}): errors:{said}")
         body = {k: copied(manifest[k]) for k in ("apiVersion", "kind", "metadata", "status")}
         body["metadata"] = {k: body["metadata"][k] for k in ("name", "namespace")}
         return self._apply(key, body, naming.STATUS_MANAGER)

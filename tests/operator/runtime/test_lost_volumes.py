@@ -213,5 +213,7 @@ def test_a_definition_without_the_field_keeps_no_record_and_nobody_is_declared_l
         return world
 
     world = run(scene())
-    assert "volumes" not in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
+    status = world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
+    assert "volumes" not in status
+    assert "listeners" in status, "what it does have is kept"
     assert asked(world) == deleted(world) == []
