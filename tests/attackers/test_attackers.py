@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -382,7 +383,8 @@ def test_a_peer_with_a_right_certificate_and_a_wrong_cluster_is_no_peer(attacked
 
     # It gets a link, as a broker would that restarted or is to join, and is told who we are: that is all. With our
     # cluster's id it is known by its folder, which no broker of ours has.
-    for sender, cluster in ((1, strange), (1, own), (7, strange), (7, own)):
+    # While the replica dials the broker itself, the link that it loses to this one, it refuses without a word.
+    def told(sender: int, cluster: str) -> bool:
         with (
             attacked.plain(attacked.cluster.port + 100) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1") as line,
@@ -391,9 +393,16 @@ def test_a_peer_with_a_right_certificate_and_a_wrong_cluster_is_no_peer(attacked
             body = encode_handshake(Handshake(BrokerId(sender), BrokerId(0), 7, hello))
             line.sendall(frame_header(HANDSHAKE, body) + body)
             line.settimeout(CLOSED_S)
-            assert own.encode() in line.recv(65_536)
+            answer = line.recv(65_536)
+            if not answer:
+                return False
+            assert own.encode() in answer
             line.sendall(frame_header(HANDSHAKE, b"again") + b"again")
             answered_before_the_end(line)
+            return True
+
+    for sender, cluster in ((1, strange), (1, own), (7, strange), (7, own)):
+        wait_until(f"an answer to {sender}", partial(told, sender, cluster), 30)
     brokers = [attacked.cluster.status(replica)["brokers"] for replica in range(3)]
     assert [[one["broker"] for one in known] for known in brokers] == [[0, 1, 2]] * 3
     wait_until("all are linked again", lambda: all(attacked.alive(replica) for replica in range(3)), 30)
