@@ -6,8 +6,8 @@ status of a deleted object from a new object of the same name.
 
 The API server may store a status differently from what was sent (a field is pruned if the CRD is older). So the stored
 form of our last status is remembered, and the same intent is not sent again while the stored form stays. The API server
-may also reject a field that its CRD does not have yet: then the status is written without those that its message names,
-if they are newer than the first release, because otherwise no status could be written at all.
+may also reject a field that its CRD does not have yet: then the status is written without the one that its message
+names, and so on, if it is newer than the first release, because otherwise no status could be written at all.
 """
 
 import logging
@@ -28,7 +28,7 @@ from muster_operator.runtime.metrics import Metrics
 
 _log = logging.getLogger("muster.operator.report")
 UNDECLARED: Final = re.compile(r"\.status\.(\w+)\S*: field not declared in schema")
-"""In the API server's message for each applied field that the CRD lacks (server-side apply does not prune)."""
+"""In the API server's message if the CRD lacks applied fields (server-side apply does not prune); it names one."""
 LATER_FIELDS: Final = frozenset(
     {"departing", "version", "featureLevel", "volumes"}
     | {"founders", "clusterId", "brokers", "voters", "underReplicated", "scaling", "certificates"}

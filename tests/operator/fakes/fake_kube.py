@@ -123,10 +123,9 @@ class FakeKube:
             raise Conflict("Conflict", "the object has been modified")
         if ("apply_status", key[0]) in self.refuse:
             raise Refused("Forbidden", self.refuse["apply_status", key[0]])
-        undeclared = sorted(self.undeclared & set(manifest["status"]))
-        if undeclared:
-            said = "".join(f"\n  .status.{field}: field not declared in schema" for field in undeclared)
-            raise Transient("InternalError", f"failed to create typed patch object ({key[1]}/{key[2]}): errors:{said}")
+        for field in sorted(self.undeclared & set(manifest["status"])):
+            said = f".status.{field}: field not declared in schema"
+            raise Transient("InternalError", f"failed to create typed patch object ({key[1]}/{key[2]}): {said}")
         body = {k: copied(manifest[k]) for k in ("apiVersion", "kind", "metadata", "status")}
         body["metadata"] = {k: body["metadata"][k] for k in ("name", "namespace")}
         return self._apply(key, body, naming.STATUS_MANAGER)

@@ -204,7 +204,7 @@ def test_a_definition_without_the_field_keeps_no_record_and_nobody_is_declared_l
     async def scene() -> World:
         world = World()
         world.fake.put(cluster())
-        world.fake.undeclared = {"volumes"}
+        world.fake.undeclared = {"volumes", "clusterId"}
         world.start()
         await settled(world)
         for kind, name in (("PersistentVolumeClaim", "data-c-2"), ("Pod", "c-2")):
@@ -214,6 +214,6 @@ def test_a_definition_without_the_field_keeps_no_record_and_nobody_is_declared_l
 
     world = run(scene())
     status = world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
-    assert "volumes" not in status
+    assert not {"volumes", "clusterId"} & status.keys()
     assert "listeners" in status, "what it does have is kept"
     assert asked(world) == deleted(world) == []
